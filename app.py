@@ -1,0 +1,1 @@
+"""Composition only: settings, stacks, tags, checks."""
