@@ -1,0 +1,102 @@
+"""What is going on, while a long command runs: resource events, job states, and the running job's last line."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from stand_in.session import StandIn
+
+QUIET_SECONDS = 15.0
+"""How long nothing may be printed before a sign of life is."""
+
+
+class Progress:
+    """Prints changes since the last look, so that a log of the demo reads as its story."""
+
+    def __init__(self, console: Console, stand_in: StandIn) -> None:
+        self._console = console
+        self._stand_in = stand_in
+        self._jobs: dict[str, str] = {}
+        self._endpoints: dict[str, str] = {}
+        self._last_line: dict[str, str] = {}
+        self._started = time.monotonic()
+        self._printed = time.monotonic()
+
+    def look(self) -> None:
+        """Ask the stand-in once and print what is new."""
+        try:
+            state = self._stand_in.get("/_torchlift/state")
+        except OSError:
+            return
+        for job in state["jobs"]:
+            self._show_job(job)
+        for endpoint in state["endpoints"]:
+            if self._endpoints.get(endpoint["name"]) != endpoint["state"]:
+                self._endpoints[endpoint["name"]] = endpoint["state"]
+                self._say(
+                    f"endpoint {endpoint['name']}: {endpoint['state']} ({endpoint['program']} {endpoint['version']})"
+                )
+        if time.monotonic() - self._printed > QUIET_SECONDS:
+            running = [job["job"] for job in state["jobs"] if job["state"] == "running"]
+            self._say(
+                f"still at it after {time.monotonic() - self._started:.0f} s{': ' + ', '.join(running) if running else ''}"
+            )
+
+    def _show_job(self, job: dict[str, Any]) -> None:
+        key = f"{job['job']}/{job['hash']}/{job['log']}"
+        if self._jobs.get(key) != job["state"]:
+            self._jobs[key] = job["state"]
+            reason = f": {job['reason']}" if job.get("reason") else ""
+            after = f" after {job['seconds']:.0f} s" if job["state"] != "running" else ""
+            self._say(f"job {job['job']}: {job['state']}{after}{reason}")
+        if (
+            job["state"] == "running"
+            and (line := _last_line(Path(job["log"])))
+            and self._last_line.get(key) != line
+        ):
+            self._last_line[key] = line
+            self._say(f"  {job['job']} | {line}")
+
+    def _say(self, line: str) -> None:
+        self._printed = time.monotonic()
+        self._console.print(f"    {line}", style="dim", markup=False, highlight=False)
+
+
+def _last_line(log: Path) -> str:
+    try:
+        with log.open("rb") as stream:
+            stream.seek(0, 2)
+            stream.seek(max(0, stream.tell() - 4096))
+            lines = [
+                line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()
+            ]
+    except OSError:
+        return ""
+    return lines[-1][:160] if lines else ""
+
+
+@contextmanager
+def shown(console: Console, stand_in: StandIn, seconds: float = 2.0) -> Iterator[None]:
+    """Look every `seconds` while the block runs."""
+    progress = Progress(console, stand_in)
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds):
+            progress.look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(timeout=10)
+        progress.look()

@@ -1,0 +1,160 @@
+"""The demo: bootstrap, deploy, invoke, show, destroy, audit, against the stand-in for AWS."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from settings import load_settings, names
+from stand_in.demo import data, progress
+from stand_in.demo.cdk import Cdk
+from stand_in.demo.invocations import SentimentResult, invoke_sentiment
+from stand_in.demo.teardown import delete_bootstrap
+from stand_in.session import StandIn, stand_in
+from stand_in.sweep import Inventory, Leftovers, leftovers, snapshot
+
+DEPLOYMENT = "local"
+
+
+@dataclass(kw_only=True)
+class Results:
+    """What the demo found out, phase by phase."""
+
+    mode: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    stacks: list[dict[str, Any]] = field(default_factory=list)
+    sentiment: SentimentResult | None = None
+    leftovers: Leftovers | None = None
+
+
+class Demo:
+    """One run; `root` is the checkout, everything it writes is under `root/build`."""
+
+    def __init__(self, *, root: Path, mode: str, keep: bool, console: Console) -> None:
+        self._root = root
+        self._build = root / "build"
+        self._keep = keep
+        self._console = console
+        self._settings = load_settings(DEPLOYMENT, root=root) if (root / "build/demo/data").exists() else None
+        self.results = Results(mode=mode)
+
+    def run(self) -> Results:
+        """All phases in order; whatever fails, nothing started here survives the `with` block."""
+        started = time.monotonic()
+        state_dir = self._build / "stand_in"
+        shutil.rmtree(state_dir, ignore_errors=True)
+        with self._phase("prepare", "the demo's base model and labelled sentences"):
+            data.prepare(self._build / "demo", self._root / "node_modules")
+        region = load_settings(DEPLOYMENT, root=self._root).deployment.region
+        with self._phase("start", "the stand-in for AWS"):
+            context = stand_in(region=region, state_dir=state_dir, root=self._root)
+            aws = context.__enter__()
+        try:
+            self._against(aws)
+        finally:
+            context.__exit__(None, None, None)
+        self.results.seconds["total"] = round(time.monotonic() - started, 1)
+        return self.results
+
+    def _against(self, aws: StandIn) -> None:
+        cdk = Cdk(stand_in=aws, root=self._root, deployment=DEPLOYMENT, logs=self._build / "logs")
+        before = snapshot(aws.base_url)
+        with self._phase("bootstrap", "cdk bootstrap"):
+            cdk.bootstrap()
+        with (
+            self._phase("deploy", "cdk deploy --all: train, package, serve"),
+            progress.shown(self._console, aws),
+        ):
+            cdk.deploy()
+        with self._phase("invoke", "the endpoint"):
+            self.results.sentiment = invoke_sentiment(aws, DEPLOYMENT, console=self._console)
+        self.results.stacks = stacks_of(aws)
+        if self._keep:
+            self._linger(aws)
+        with self._phase("destroy", "cdk destroy --all"), progress.shown(self._console, aws):
+            cdk.destroy()
+        with self._phase("audit", "what is left"):
+            self.results.leftovers = self._audit(aws, before)
+
+    def _audit(self, aws: StandIn, before: Inventory) -> Leftovers:
+        delete_bootstrap(aws)
+        return leftovers(before, snapshot(aws.base_url))
+
+    def _linger(self, aws: StandIn) -> None:
+        exports = self._build / "demo" / "environment.sh"
+        lines = [
+            f"export {name}={value!r}"
+            for name, value in sorted(aws.environment.items())
+            if name.startswith(("AWS_", "CDK_", "PATH"))
+        ]
+        exports.write_text("\n".join(lines) + "\n")
+        self._console.print(
+            f"""
+  Everything is running and stays so until you press Ctrl-C here (which destroys and audits as usual).
+  From another terminal, in this folder:
+    source {exports.relative_to(self._root)}     # the AWS CLI, the CDK CLI and torchlift now talk to the stand-in
+    torchlift status {DEPLOYMENT}
+    torchlift invoke {DEPLOYMENT} "The soup was cold and the waiter rude."
+    aws cloudformation describe-stacks --output table
+    cdk diff -c deployment={DEPLOYMENT}
+""",
+            markup=False,
+            highlight=False,
+        )
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            self._console.print("\n  Stopping.")
+
+    @contextmanager
+    def _phase(self, name: str, what: str) -> Iterator[None]:
+        self._console.print(f"[bold]{name}[/bold]  {what} ...")
+        started = time.monotonic()
+        yield
+        self.results.seconds[name] = round(time.monotonic() - started, 1)
+        self._console.print(f"  done in {self.results.seconds[name]:.1f} s", highlight=False)
+
+
+def stacks_of(aws: StandIn) -> list[dict[str, Any]]:
+    """Name, status and number of resources of every stack of the app."""
+    cloudformation = aws.client("cloudformation")
+    return [
+        {
+            "name": stack["StackName"],
+            "status": stack["StackStatus"],
+            "resources": len(
+                cloudformation.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
+            ),
+        }
+        for stack in cloudformation.describe_stacks()["Stacks"]
+        if stack["StackName"].startswith(names.STACK_PREFIX)
+    ]
+
+
+def write_report(results: Results, path: Path) -> None:
+    """Validate against report.schema.json and write build/demo-report.json, whole or not at all."""
+    import jsonschema
+
+    assert results.sentiment is not None and results.leftovers is not None
+    document = {
+        "schema": 1,
+        "mode": results.mode,
+        "stacks": results.stacks,
+        "workloads": {"sentiment": results.sentiment.as_report()},
+        "seconds": results.seconds,
+        "leftovers": results.leftovers.found,
+    }
+    schema = json.loads((Path(__file__).parent / "report.schema.json").read_text())
+    jsonschema.validate(document, schema)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(document, indent=2) + "\n")
+    temporary.replace(path)

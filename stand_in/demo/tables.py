@@ -1,0 +1,45 @@
+"""The table at the end of the demo."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from stand_in.demo.invocations import SENTENCE
+from stand_in.demo.run import Results
+
+
+def show(results: Results, console: Console) -> None:
+    """Stacks, prediction and latency with the program that served it, seconds per phase, and what is left."""
+    console.print()
+    stacks = Table("stack", "status while it ran", "resources", title="Stacks")
+    for stack in results.stacks:
+        stacks.add_row(stack["name"], stack["status"], str(stack["resources"]))
+    console.print(stacks)
+    sentiment = results.sentiment
+    if sentiment:
+        workloads = Table(
+            "workload", "served by", "input", "prediction", "latency p50", "held-out", title="Workloads"
+        )
+        workloads.add_row(
+            "sentiment",
+            sentiment.served_by,
+            SENTENCE,
+            f"{sentiment.label} ({sentiment.score:.2f})",
+            f"{sentiment.latency_ms:.1f} ms",
+            f"accuracy {sentiment.metrics['held_out_accuracy']:.3f}, reviews {sentiment.reviews_right}/{sentiment.reviews}",
+        )
+        console.print(workloads)
+    seconds = Table(*results.seconds, title="Seconds")
+    seconds.add_row(*(f"{value:.1f}" for value in results.seconds.values()))
+    console.print(seconds)
+    left = results.leftovers
+    if left is not None:
+        console.print(f"What is left: {'nothing' if not left.found else ''}", highlight=False)
+        for line in left.found:
+            console.print(f"  {line}", markup=False, highlight=False)
+        if left.scheduled:
+            console.print(
+                f"  (on their way out, as on AWS: {', '.join(left.scheduled)})", markup=False, highlight=False
+            )
+    console.print("Report: build/demo-report.json", highlight=False)

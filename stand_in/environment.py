@@ -1,0 +1,66 @@
+"""The environment that everything around the stand-in runs in: nothing of the caller's AWS set-up gets through."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from settings import load_settings
+
+ACCOUNT = "123456789012"
+"""The account that moto answers for."""
+
+KEPT = ("HOME", "LANG", "LC_ALL", "TERM", "COLUMNS", "TMPDIR", "TZ", "SSL_CERT_FILE")
+"""Variables of the caller that are passed on. A list of what is kept, not of what is dropped: AWS clients read many
+variables (credentials, profiles, endpoints per service, proxies, config files) and more may come."""
+
+
+def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) -> dict[str, str]:
+    """Variables for a child process that must reach the stand-in at `base_url` and nothing else.
+
+    `home` is an empty folder that takes the place of the home directory for AWS and hub clients.
+    """
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return kept | {
+        "PATH": os.pathsep.join(
+            [
+                str(root / ".venv" / "bin"),
+                str(root / "node_modules" / ".bin"),
+                "/usr/local/bin",
+                "/usr/bin",
+                "/bin",
+            ]
+        ),
+        "AWS_ENDPOINT_URL": base_url,
+        "AWS_ENDPOINT_URL_S3": base_url,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(home / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(home / "aws-credentials"),
+        "CDK_HOME": str(home / "cdk"),
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "NO_COLOR": "1",
+        "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(home / "hub"),
+        "NO_PROXY": "127.0.0.1,localhost",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def region_of(deployment: str, root: Path) -> str:
+    """The region that `deployments/<deployment>.toml` names."""
+    return load_settings(deployment, root=root).deployment.region
+
+
+def scrub_process_environment() -> None:
+    """Take every AWS variable and every proxy out of this process, for the clients that it makes itself."""
+    for name in list(os.environ):
+        if name.startswith("AWS_") or name.lower().endswith("_proxy"):
+            del os.environ[name]
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
