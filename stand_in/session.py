@@ -45,7 +45,7 @@ class StandIn:
 
     def get(self, path: str) -> Any:
         """The JSON document at `path` of the stand-in's own pages, such as `/_torchlift/state`."""
-        with urllib.request.urlopen(self.base_url + path, timeout=60) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(self.base_url + path, timeout=60) as answer:
             return json.load(answer)
 
 
@@ -63,9 +63,7 @@ def stand_in(*, region: str, state_dir: Path, root: Path, start_seconds: float =
     command = [
         sys.executable, "-m", "stand_in.server", "--port", "0", "--state-dir", str(state_dir), "--ready-file", str(ready)
     ]  # fmt: skip
-    clean: Mapping[str, str] = {
-        name: value for name, value in os.environ.items() if not name.startswith("AWS_")
-    }
+    clean: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     child: Child = spawn(command, env=dict(clean), cwd=root, log=log)
     try:
         base_url = _wait_for_address(child, ready, log, start_seconds)
@@ -83,9 +81,7 @@ def _wait_for_address(child: Child, ready: Path, log: Path, seconds: float) -> s
             break
         time.sleep(0.05)
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
-    raise StandInFailed(
-        f"the stand-in for AWS did not start within {seconds:.0f} s. Its log {log} ends with:\n{tail}"
-    )
+    raise StandInFailed(f"the stand-in for AWS did not start within {seconds:.0f} s. Its log {log} ends with:\n{tail}")
 
 
 def run(

@@ -52,9 +52,7 @@ class Cdk:
         """`cdk destroy --all`; returns what it printed."""
         return self._run("destroy", "destroy", "--all", "--force")
 
-    def _run(
-        self, name: str, *arguments: str, cwd: Path | None = None, context: dict[str, str] | None = None
-    ) -> str:
+    def _run(self, name: str, *arguments: str, cwd: Path | None = None, context: dict[str, str] | None = None) -> str:
         command = ["cdk", *arguments, "--no-notices"]
         if name != "bootstrap":
             command += ["--output", str(self.logs.parent / "cdk.out"), "-c", f"deployment={self.deployment}"]

@@ -56,11 +56,7 @@ class Progress:
             reason = f": {job['reason']}" if job.get("reason") else ""
             after = f" after {job['seconds']:.0f} s" if job["state"] != "running" else ""
             self._say(f"job {job['job']}: {job['state']}{after}{reason}")
-        if (
-            job["state"] == "running"
-            and (line := _last_line(Path(job["log"])))
-            and self._last_line.get(key) != line
-        ):
+        if job["state"] == "running" and (line := _last_line(Path(job["log"]))) and self._last_line.get(key) != line:
             self._last_line[key] = line
             self._say(f"  {job['job']} | {line}")
 
@@ -74,9 +70,7 @@ def _last_line(log: Path) -> str:
         with log.open("rb") as stream:
             stream.seek(0, 2)
             stream.seek(max(0, stream.tell() - 4096))
-            lines = [
-                line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()
-            ]
+            lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()]
     except OSError:
         return ""
     return lines[-1][:160] if lines else ""

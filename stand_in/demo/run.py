@@ -131,9 +131,7 @@ def stacks_of(aws: StandIn) -> list[dict[str, Any]]:
         {
             "name": stack["StackName"],
             "status": stack["StackStatus"],
-            "resources": len(
-                cloudformation.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
-            ),
+            "resources": len(cloudformation.describe_stack_resources(StackName=stack["StackName"])["StackResources"]),
         }
         for stack in cloudformation.describe_stacks()["Stacks"]
         if stack["StackName"].startswith(names.STACK_PREFIX)

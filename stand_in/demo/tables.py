@@ -18,9 +18,7 @@ def show(results: Results, console: Console) -> None:
     console.print(stacks)
     sentiment = results.sentiment
     if sentiment:
-        workloads = Table(
-            "workload", "served by", "input", "prediction", "latency p50", "held-out", title="Workloads"
-        )
+        workloads = Table("workload", "served by", "input", "prediction", "latency p50", "held-out", title="Workloads")
         workloads.add_row(
             "sentiment",
             sentiment.served_by,
