@@ -60,9 +60,8 @@ def stand_in(*, region: str, state_dir: Path, root: Path, start_seconds: float =
     ready.unlink(missing_ok=True)
     log = state_dir / "logs" / "stand-in.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable, "-m", "stand_in.server", "--port", "0", "--state-dir", str(state_dir), "--ready-file", str(ready)
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "stand_in.server", "--port", "0"]
+    command += ["--state-dir", str(state_dir), "--ready-file", str(ready)]
     clean: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     child: Child = spawn(command, env=dict(clean), cwd=root, log=log)
     try:

@@ -45,9 +45,8 @@ class Progress:
                 )
         if time.monotonic() - self._printed > QUIET_SECONDS:
             running = [job["job"] for job in state["jobs"] if job["state"] == "running"]
-            self._say(
-                f"still at it after {time.monotonic() - self._started:.0f} s{': ' + ', '.join(running) if running else ''}"
-            )
+            elapsed = time.monotonic() - self._started
+            self._say(f"still at it after {elapsed:.0f} s{': ' + ', '.join(running) if running else ''}")
 
     def _show_job(self, job: dict[str, Any]) -> None:
         key = f"{job['job']}/{job['hash']}/{job['log']}"

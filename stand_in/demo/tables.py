@@ -25,7 +25,8 @@ def show(results: Results, console: Console) -> None:
             SENTENCE,
             f"{sentiment.label} ({sentiment.score:.2f})",
             f"{sentiment.latency_ms:.1f} ms",
-            f"accuracy {sentiment.metrics['held_out_accuracy']:.3f}, reviews {sentiment.reviews_right}/{sentiment.reviews}",
+            f"accuracy {sentiment.metrics['held_out_accuracy']:.3f}; "
+            f"{sentiment.reviews_right} of {sentiment.reviews} reviews",
         )
         console.print(workloads)
     seconds = Table(*results.seconds, title="Seconds")

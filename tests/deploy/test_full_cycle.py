@@ -1,0 +1,183 @@
+"""The real CDK CLI, the real handlers and scripts, a real training and a real TorchServe: from nothing to nothing, twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stand_in.cloudformation.readback import compare, unexplained
+from stand_in.sweep import Inventory, leftovers, snapshot
+
+from model_code.sentiment import client as sentiment
+from settings import names
+from stand_in.demo.cdk import Cdk, CdkFailed
+from stand_in.demo.teardown import delete_bootstrap
+from stand_in.session import StandIn, stand_in
+from tests.deploy import tiny
+from tests.deploy.trap import Trap
+
+pytestmark = pytest.mark.timeout(900)
+DEPLOYMENT = "local"
+
+
+@dataclass
+class Cycle:
+    """One life of the stand-in, shared by the ordered tests below."""
+
+    aws: StandIn
+    cdk: Cdk
+    settings: Path
+    write: Any
+    before: Inventory
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def endpoint(self) -> str:
+        parameter = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
+        return str(self.aws.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
+
+    def ask(self, text: str) -> sentiment.Prediction:
+        return sentiment.classify(self.aws.client("sagemaker-runtime"), self.endpoint, [text])[0][0]
+
+    def jobs(self) -> list[tuple[str, str, str]]:
+        return [(job["job"], job["hash"], job["state"]) for job in self.aws.get("/_torchlift/state")["jobs"]]
+
+    def templates(self) -> dict[str, str]:
+        cloudformation = self.aws.client("cloudformation")
+        return {
+            stack["StackName"]: cloudformation.describe_stacks(StackName=stack["StackName"])["Stacks"][0]["StackStatus"]
+            for stack in cloudformation.describe_stacks()["Stacks"]
+        }
+
+
+@contextmanager
+def invoked_all_the_while(cycle: Cycle) -> Iterator[list[str]]:
+    """Ask the endpoint again and again; yields the failures."""
+    failures: list[str] = []
+    done = threading.Event()
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        while not done.is_set():
+            try:
+                cycle.ask("the film was good")
+                asked += 1
+            except Exception as error:
+                failures.append(repr(error))
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        done.set()
+        thread.join(timeout=60)
+        assert asked > 5
+
+
+@pytest.fixture(scope="module", params=["first", "second"])
+def cycle(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, root: Path, sprung_trap: Trap
+) -> Iterator[Cycle]:
+    """A stand-in with a bootstrapped account and nothing else."""
+    folder = tmp_path_factory.mktemp(f"cycle-{request.param}")
+    base_model = tiny.write_base_model(folder / "base-model")
+    data = tiny.write_data(folder / "data")
+    settings = folder / "local.toml"
+
+    def write(*, data: Path = data, **training: object) -> None:
+        tiny.write_settings(
+            settings, template=root / "deployments/local.toml", base_model=base_model, data=data, **training
+        )
+
+    write()
+    with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=root) as aws:
+        before = snapshot(aws.base_url)
+        cdk = Cdk(stand_in=aws, root=root, deployment=str(settings), logs=folder / "logs", timeout=600)
+        cdk.bootstrap()
+        yield Cycle(aws=aws, cdk=cdk, settings=settings, write=write, before=before)
+
+
+def test_deploys_trains_and_serves(cycle: Cycle) -> None:
+    cycle.cdk.deploy()
+    jobs = cycle.jobs()
+    assert {(job, state) for job, _, state in jobs} == {
+        ("sentiment-image", "succeeded"),
+        ("sentiment-train", "succeeded"),
+        ("serving-image", "succeeded"),
+        ("sentiment-package", "succeeded"),
+    }
+    answer = cycle.ask("the film was good")
+    assert answer.label in {"negative", "positive"} and 0 < answer.score <= 1
+
+
+def test_every_property_arrived(cycle: Cycle) -> None:
+    differences = [
+        difference
+        for stack in cycle.templates()
+        if stack.startswith(names.STACK_PREFIX)
+        for difference in compare(cycle.aws.base_url, stack)
+    ]
+    assert not unexplained(differences)
+
+
+def test_a_second_look_finds_nothing_to_do(cycle: Cycle) -> None:
+    printed = cycle.cdk.diff()
+    assert "Number of stacks with differences: 0" in printed
+    before = cycle.jobs()
+    cycle.cdk.deploy()
+    assert cycle.jobs() == before
+
+
+def test_a_hyperparameter_reruns_training_and_what_depends_on_it(cycle: Cycle) -> None:
+    before = cycle.jobs()
+    old_config = cycle.aws.client("sagemaker").describe_endpoint(EndpointName=cycle.endpoint)["EndpointConfigName"]
+    cycle.write(seed=7)
+    with invoked_all_the_while(cycle) as failures:
+        cycle.cdk.deploy()
+    assert not failures
+    new = [job for job in cycle.jobs() if job not in before]
+    assert [(job, state) for job, _, state in new] == [
+        ("sentiment-train", "succeeded"),
+        ("sentiment-package", "succeeded"),
+    ]
+    new_config = cycle.aws.client("sagemaker").describe_endpoint(EndpointName=cycle.endpoint)["EndpointConfigName"]
+    assert new_config != old_config
+
+
+def test_going_back_reruns_nothing(cycle: Cycle) -> None:
+    before = cycle.jobs()
+    cycle.write()
+    cycle.cdk.deploy()
+    assert cycle.jobs() == before
+
+
+def test_a_failed_training_rolls_back_with_its_reason(cycle: Cycle, tmp_path: Path) -> None:
+    data = tiny.write_data(tmp_path / "broken", seed=1)
+    labels = data / "train_labels.txt"
+    labels.write_text(labels.read_text().replace("1\n", "9\n", 1))
+    config = cycle.aws.client("sagemaker").describe_endpoint(EndpointName=cycle.endpoint)["EndpointConfigName"]
+    cycle.write(data=data)
+    with invoked_all_the_while(cycle) as failures, pytest.raises(CdkFailed) as failure:
+        cycle.cdk.deploy()
+    assert not failures
+    assert "train_labels.txt" in str(failure.value) and "9" in str(failure.value)
+    assert cycle.templates()[names.stack_name(DEPLOYMENT, "Training")] == "UPDATE_ROLLBACK_COMPLETE"
+    assert cycle.aws.client("sagemaker").describe_endpoint(EndpointName=cycle.endpoint)["EndpointConfigName"] == config
+    cycle.write()
+
+
+def test_destroy_leaves_nothing(cycle: Cycle, sprung_trap: Trap) -> None:
+    cycle.cdk.destroy()
+    delete_bootstrap(cycle.aws)
+    left = leftovers(cycle.before, snapshot(cycle.aws.base_url))
+    assert left.found == []
+    assert sprung_trap.calls == []
