@@ -1,4 +1,4 @@
-"""The real CDK CLI, the real handlers and scripts, a real training and a real TorchServe: from nothing to nothing, twice."""
+"""The real CDK CLI, handlers, scripts, training and TorchServe: from nothing to nothing, twice."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ class Trap:
             f"[default]\nregion = eu-west-1\nendpoint_url = {self.url}\n[profile prod]\nendpoint_url = {self.url}\n"
         )
         credentials = folder / "credentials"
-        keys = "aws_access_key_id = AKIAIOSFODNN7EXAMPLE\naws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
+        keys = "aws_access_key_id = AKIAIOSFODNN7EXAMPLE\n"
+        keys += "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\n"
         credentials.write_text(f"[default]\n{keys}[prod]\n{keys}")
         services = (
             "S3",
