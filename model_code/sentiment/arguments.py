@@ -11,7 +11,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m model_code.sentiment.train",
         description="Fine-tune a pretrained encoder to tell sentiment.",
-        epilog="Every GPU of a machine: torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...",
+        epilog="On every GPU: torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     files = parser.add_argument_group("what to read and write")
@@ -30,11 +30,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     recipe.add_argument("--batch-size", type=_count, default=16, help="sentences per device and step")
     recipe.add_argument("--max-length", type=_count, default=128, help="tokens kept of each sentence")
     recipe.add_argument(
-        "--weight-decay", type=_share, default=0.01, help="for weights, not for biases and norms"
+        "--weight-decay", type=_share, default=0.01, help="for weights; none for biases and norms"
     )
-    recipe.add_argument(
-        "--warmup-ratio", type=_share, default=0.06, help="share of the steps that the rate rises"
-    )
+    recipe.add_argument("--warmup-ratio", type=_share, default=0.06, help="share of steps with a rising rate")
     recipe.add_argument("--seed", type=int, default=42, help="fixes head, order of sentences and dropout")
 
     speed = parser.add_argument_group("speed")
@@ -47,7 +45,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
     pace = parser.add_argument_group("pace")
     pace.add_argument("--checkpoint-steps", type=int, default=500,
-                      help="also save every so many steps inside an epoch; 0: only after each epoch")  # fmt: skip
+                      help="also save every so many steps; 0: only after each epoch")  # fmt: skip
     pace.add_argument("--log-steps", type=_count, default=20, help="print progress every so many steps")
     return parser.parse_args(argv)
 

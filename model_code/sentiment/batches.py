@@ -1,4 +1,4 @@
-"""Batches for training and evaluation: tokens per sentence, grouped by length, padded only to the longest of a batch."""
+"""Batches for training and evaluation: grouped by length, padded only to the longest sentence of a batch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-# Sentences are shuffled first and sorted by length only inside groups of this many batches, so that batches keep
-# changing from epoch to epoch while little is padded.
+# Sentences are shuffled first and sorted by length only inside groups of this many batches, so that batches
+# keep changing from epoch to epoch while little is padded.
 GROUP = 50
 # Padded lengths are multiples of this: kernels like it, and torch.compile sees fewer shapes.
 MULTIPLE = 8
@@ -23,7 +23,7 @@ def encode(tokenizer: Any, texts: Sequence[str], *, max_length: int) -> list[lis
 
 
 def plan_epoch(lengths: Sequence[int], *, batch: int, seed: int, epoch: int) -> list[list[int]]:
-    """Indices of every global batch of one epoch: each sentence once, the same for the same seed and epoch."""
+    """Indices of every global batch of one epoch, each sentence once; fixed by seed and epoch."""
     shuffle = random.Random(f"{seed}/{epoch}")  # noqa: S311 - an order, no secret
     order = list(range(len(lengths)))
     shuffle.shuffle(order)
@@ -42,7 +42,7 @@ def plan_evaluation(lengths: Sequence[int], *, batch: int) -> list[list[int]]:
 
 
 def pad(ids: Sequence[Sequence[int]], *, pad_id: int, longest: int) -> dict[str, torch.Tensor]:
-    """`input_ids` and `attention_mask` (int64, sentences × length). `longest` is the model's limit."""
+    """`input_ids` and `attention_mask` (int64, sentences by length). `longest` is the model's limit."""
     width = min(math.ceil(max(map(len, ids)) / MULTIPLE) * MULTIPLE, longest)
     rows = [list(row) + [pad_id] * (width - len(row)) for row in ids]
     mask = [[1] * len(row) + [0] * (width - len(row)) for row in ids]

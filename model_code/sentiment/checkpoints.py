@@ -18,7 +18,7 @@ class CheckpointError(ValueError):
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in place: readers see the old file or the new one."""
+    """Let `write` fill a file beside `path`, then put it in place: a reader sees the old one or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     write(partial)

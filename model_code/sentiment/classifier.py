@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from model_code.sentiment.labels import labels_of_config
 
-# Texts of one forward pass. Sorted by length first, so that a short text is not padded to the longest of a request.
+# Texts of one forward pass; sorted by length first, so that few are padded to a much longer one.
 BATCH = 16
 
 
@@ -28,7 +28,7 @@ class Classifier:
         self.max_length = int(config["max_position_embeddings"]) - spare
 
     def scores(self, texts: Sequence[str]) -> list[list[float]]:
-        """Probability of every label (columns) for every text (rows). Longer texts are cut at the model's limit."""
+        """Probability of every label (columns) for every text (rows); texts are cut at the model's limit."""
         ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
         order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
         rows: list[list[float]] = [[] for _ in ids]

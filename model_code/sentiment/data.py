@@ -1,7 +1,7 @@
 """Labelled sentences: read and check the text layout, or load a data set from the hub.
 
-Text layout, one folder: `{train,val,test}_text.txt` (one sentence a line), `{train,val,test}_labels.txt` (one label id
-a line), `mapping.txt` (`<id><tab><label>` a line). The test split is optional.
+Text layout, one folder: `{train,val,test}_text.txt` (one sentence a line), `{train,val,test}_labels.txt`
+(one label id a line), `mapping.txt` (`<id><tab><label>` a line). The test split is optional.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Label names in id order, and the splits by name (`train` and `val` always, `test` when there is one)."""
+    """Label names in id order, and the splits by name: `train` and `val` always, `test` when there is one."""
 
     labels: list[str]
     splits: Mapping[str, Split]
@@ -59,7 +59,7 @@ class Data:
 
 
 def load(source: str) -> Data:
-    """Data from a folder in the text layout, or from `hf://owner/name[/config]@revision`. Raises DataError."""
+    """Data from a folder in the text layout or from `hf://owner/name[/config]@revision`. Raises DataError."""
     if source.startswith("hf://"):
         try:
             return read_hub(parse_hub(source))
@@ -157,7 +157,7 @@ def _check(texts: list[str], ids: list[str], labels: list[str], text_at: str, la
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines of a UTF-8 file, split at line feeds only: a tweet may hold other characters that count as breaks."""
+    """Lines of a UTF-8 file, split at line feeds only: a tweet may hold other characters that break lines."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:

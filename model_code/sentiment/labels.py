@@ -13,7 +13,7 @@ class LabelError(ValueError):
 def parse_mapping(text: str, *, name: str) -> list[str]:
     """Label names in the order of their ids, from lines `<id><tab><label>`.
 
-    `name` stands for the file in messages. Ids must be 0..n-1, each once; names must differ. Raises LabelError.
+    `name` is the file's in messages. Ids must be 0 to n-1, each once; names must differ. Raises LabelError.
     """
     labels: dict[int, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):

@@ -22,7 +22,7 @@ def accuracy(matrix: Matrix) -> float:
 
 
 def macro_recall(matrix: Matrix) -> float:
-    """Mean over the labels that occur of the share found. The score that tweet_eval's sentiment task is ranked by."""
+    """Mean share found over the labels that occur: the score of the tweet_eval sentiment task."""
     rows = [(row[i], sum(row)) for i, row in enumerate(matrix) if sum(row)]
     return sum(_ratio(*row) for row in rows) / len(rows) if rows else 0.0
 

@@ -1,7 +1,7 @@
 """Pack a trained model and its handler into the model.tar.gz that a SageMaker endpoint unpacks.
 
-Standard library only. The archive has no root folder: the model's files lie at the top, `code/inference.py` and the few
-modules it needs below `code/`. The same weights give the same bytes.
+Standard library only. The archive has no root folder: the model's files lie at the top, `code/inference.py`
+and the few modules it needs below `code/`. The same weights give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from model_code.sentiment import archive
 from model_code.sentiment.labels import LabelError, labels_of_config
 
 HERE = Path(__file__).parent
-# Name below code/ in the archive → our file. The imports are the same there as here: model_code.sentiment.<module>.
+# Name below code/ in the archive → our file; imports are the same there as here.
 CODE = {
     "inference.py": HERE / "inference.py",
     "model_code/__init__.py": HERE.parent / "__init__.py",
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def package(weights: Path, output: Path) -> None:
-    """Check `weights`, pack, and check what was packed. Raises PackageError or ArchiveError; then nothing is left."""
+    """Check `weights`, pack, check the archive. Raises PackageError or ArchiveError, leaving nothing."""
     files = collect(weights)
     archive.write(output, files)
     try:
@@ -71,9 +71,8 @@ def package(weights: Path, output: Path) -> None:
     except (PackageError, archive.ArchiveError):
         output.unlink()
         raise
-    print(
-        f"{output}: {len(files)} files, {output.stat().st_size} bytes, sha256 {archive.content_sha256(output)}"
-    )
+    size, digest = output.stat().st_size, archive.content_sha256(output)
+    print(f"{output}: {len(files)} files, {size} bytes, sha256 {digest}")
 
 
 def collect(weights: Path) -> dict[str, archive.Content]:
@@ -126,9 +125,9 @@ def find_shards(weights: Path) -> list[str]:
 
 
 def read_tensors(path: Path) -> dict[str, list[int]]:
-    """Tensor name → shape from a safetensors file's header, after checking that the file is whole. Raises PackageError.
+    """Tensor name → shape from a safetensors file, after checking that it is whole. Raises PackageError.
 
-    Layout: 8 bytes little-endian header length, a JSON header with `data_offsets` per tensor, the tensors' bytes.
+    Layout: 8 bytes little-endian header length, a JSON header with `data_offsets` per tensor, the tensors.
     """
     size = path.stat().st_size
     try:
@@ -147,7 +146,7 @@ def read_tensors(path: Path) -> dict[str, list[int]]:
 
 def verify(output: Path, files: Mapping[str, archive.Content]) -> None:
     """Read the archive back and compare every file. Raises PackageError or ArchiveError."""
-    found = {name: archive.sha256(stream) for name, stream in archive.read(output)}
+    found = archive.digests(output)
     wanted = {name: archive.content_sha256(content) for name, content in files.items()}
     if found != wanted or list(found) != sorted(found):
         raise PackageError(f"{output}: the archive does not hold what was put into it")

@@ -1,9 +1,9 @@
 """What the endpoint accepts and answers; standard library only, so client and server share it.
 
 Request, `application/json`:   {"inputs": "text"}  or  {"inputs": ["text", ...], "parameters": {"top_k": 1}}
-Answer, `application/json`:    one list per text, in order; each holds {"label", "score"} by falling score. Without
-                               `top_k` every label is there and the scores of a text add up to 1.
-                               {"inputs": "Lovely"} -> [[{"label": "positive", "score": 0.98}, {"label": "negative", ...}]]
+Answer, `application/json`:    [[{"label": "positive", "score": 0.98}, {"label": "negative", "score": 0.02}]]
+    One list per text, in order, also for a single text; each holds labels by falling score. Without `top_k`
+    every label is there, and the scores of a text add up to 1.
 Error, `application/json`:     {"error": "one sentence"} with status 400, 406, 413 or 415.
 """
 

@@ -19,7 +19,7 @@ class Ranks:
 
     @classmethod
     def join(cls) -> Ranks:
-        """Meet the peers torchrun's environment names (nccl on GPUs, gloo on CPUs); alone without that environment."""
+        """Meet the peers that torchrun's environment names, over nccl (GPUs) or gloo; else be alone."""
         gpu = torch.cuda.is_available()
         if "RANK" not in os.environ:
             return cls(rank=0, count=1, device=torch.device("cuda", 0) if gpu else torch.device("cpu"))

@@ -27,7 +27,7 @@ def make_optimizer(
 
 
 def schedule(step: int, *, warmup: int, total: int) -> float:
-    """Share of the peak learning rate at `step` (from 0): a linear rise over `warmup` steps, then a linear fall."""
+    """Share of the peak learning rate at `step` (from 0): linear rise for `warmup` steps, then fall."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
     return max(0.0, (total - step) / max(1, total - warmup))

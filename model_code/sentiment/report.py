@@ -29,7 +29,7 @@ def write_output(
     arguments: Mapping[str, Any],
     ranks: Ranks,
 ) -> None:
-    """config.json, model.safetensors and the tokenizer; then metrics.json, whose presence says the rest is whole."""
+    """config.json, model.safetensors, the tokenizer; then metrics.json, which says that the rest is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).unlink(missing_ok=True)
     model.save_pretrained(folder)

@@ -1,12 +1,13 @@
 """Make the SageMaker inference toolkit answer an error with its status and one sentence.
 
-The toolkit (sagemaker-inference 1.10) turns every exception into status 500 with the traceback as the body, and it
-decodes a JSON body before any function of ours sees it. Its one seam is Transformer.handle_error, called inside the
-`except` block; it is replaced here.
+The toolkit (sagemaker-inference 1.10) answers every exception with its traceback as the body, nearly always
+as status 500, and it decodes a JSON body before any function of ours sees it. Its one seam is
+Transformer.handle_error, called inside the `except` block; it is replaced here.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 from http import HTTPStatus
@@ -18,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 def answer_errors_plainly() -> None:
-    """Install `answer_error`; nothing without the toolkit. A toolkit without the seam fails the model's load."""
+    """Install `answer_error`; without the toolkit, nothing. A toolkit without the seam: the load fails."""
     try:
-        from sagemaker_inference.transformer import Transformer
+        transformer = importlib.import_module("sagemaker_inference.transformer").Transformer
     except ImportError:
         return
-    if not callable(getattr(Transformer, "handle_error", None)):
+    if not callable(getattr(transformer, "handle_error", None)):
         raise RuntimeError("this version of sagemaker-inference has no Transformer.handle_error")
-    Transformer.handle_error = staticmethod(answer_error)
+    transformer.handle_error = staticmethod(answer_error)
 
 
 def answer_error(context: Any, _exception: Exception, trace: str) -> list[str]:

@@ -1,11 +1,12 @@
 """Fine-tune a pretrained encoder to tell sentiment; reads from top to bottom.
 
-One device:      python -m model_code.sentiment.train --base-model DIR --data DIR --output DIR --checkpoints DIR
-Every GPU:       torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...
-Two CPU ranks:   torchrun --standalone --nproc-per-node=2 -m model_code.sentiment.train ...
+One device:     python -m model_code.sentiment.train --base-model M --data D --output O --checkpoints C
+Every GPU:      torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...
+Two CPU ranks:  torchrun --standalone --nproc-per-node=2 -m model_code.sentiment.train ...
 
-Writes config.json (with the data's labels), model.safetensors, the tokenizer and metrics.json to --output. Started again
-with the same --checkpoints it goes on where it stopped, and ends with the same weights as a run that was never stopped.
+Writes config.json (with the data's labels), model.safetensors, the tokenizer and metrics.json to --output.
+Started again with the same --checkpoints it goes on where it stopped, and ends with the same weights as a run
+that was never stopped.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def train(options: argparse.Namespace, ranks: Ranks) -> None:
     """The whole training, run by every rank; the first one alone writes and prints."""
-    # ---- data and model ----------------------------------------------------------------------------------------------
+    # ---- data and model ------------------------------------------------------------------------------------
     torch.manual_seed(options.seed)  # the fresh head is the same on every rank
     torch.set_float32_matmul_precision("high")  # TF32 on GPUs that have it
     data = load(options.data)
@@ -58,7 +59,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
     lengths = [len(row) for row in ids["train"]]
     labels = data.splits["train"].labels
 
-    # ---- optimizer, and what one step is -----------------------------------------------------------------------------
+    # ---- optimizer, and what one step is -------------------------------------------------------------------
     optimizer = recipe.make_optimizer(
         model,
         learning_rate=options.learning_rate,
@@ -76,7 +77,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
     total_steps = epoch_steps * options.epochs
     warmup_steps = int(total_steps * options.warmup_ratio)
 
-    # ---- resume ------------------------------------------------------------------------------------------------------
+    # ---- resume --------------------------------------------------------------------------------------------
     identity: dict[str, Any] = {name: getattr(options, name) for name in recipe.IDENTITY}
     identity |= {"data": data.sha256(), "global_batch": global_batch}
     step, history, loss_sum = 0, [], torch.zeros((), device=ranks.device)
@@ -96,11 +97,12 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
 
     def score_split(name: str) -> dict[str, Any]:
         return score(
-            model, ids[name], data.splits[name].labels, label_count=len(data.labels), pad_id=tokenizer.pad_token_id,
-            longest=longest, batch=options.batch_size * 4, bf16=options.bf16, ranks=ranks,
+            model, ids[name], data.splits[name].labels, label_count=len(data.labels),
+            pad_id=tokenizer.pad_token_id, longest=longest, batch=options.batch_size * 4, bf16=options.bf16,
+            ranks=ranks,
         )  # fmt: skip
 
-    # ---- the loop ----------------------------------------------------------------------------------------------------
+    # ---- the loop ------------------------------------------------------------------------------------------
     ranks.print(
         f"{len(lengths)} sentences ({', '.join(data.labels)}), {total_steps} steps of {global_batch}, "
         f"{ranks.count} x {ranks.device.type}"
@@ -111,7 +113,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
         model.train()
         plan = plan_epoch(lengths, batch=global_batch, seed=options.seed, epoch=epoch)
         for whole in plan[step - epoch * epoch_steps :]:
-            # Dropout depends on seed, step and rank alone: no generator's state needs saving to resume exactly.
+            # Dropout depends on seed, step and rank alone: no generator's state is needed to resume.
             torch.manual_seed((options.seed * 1_000_003 + step) * 4096 + ranks.rank)
             for group in optimizer.param_groups:
                 group["lr"] = options.learning_rate * recipe.schedule(
@@ -128,22 +130,23 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
                 logits = network(**{name: value.to(ranks.device) for name, value in inputs.items()}).logits
             loss = torch.nn.functional.cross_entropy(logits.float(), wanted) * share
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             step += 1
             mean_loss = ranks.sum(loss.detach()) / ranks.count
             loss_sum = loss_sum + mean_loss
             if step % options.log_steps == 0 or step == total_steps:
-                rate = (step - first_step) / (time.monotonic() - started)
+                pace = (step - first_step) / (time.monotonic() - started)  # steps per second
                 ranks.print(
-                    f"epoch {epoch + 1}/{options.epochs} step {step}/{total_steps} loss {mean_loss.item():.4f} "
-                    f"{rate * global_batch:.0f} samples/s {clock((total_steps - step) / rate)} left"
+                    f"epoch {epoch + 1}/{options.epochs} step {step}/{total_steps} "
+                    f"loss {mean_loss.item():.4f} "
+                    f"{pace * global_batch:.0f} samples/s {clock((total_steps - step) / pace)} left"
                 )
             if options.checkpoint_steps and step % options.checkpoint_steps == 0 and step % epoch_steps:
                 save_checkpoint()
 
-        # ---- after each epoch: score, keep the best, save ------------------------------------------------------------
+        # ---- after each epoch: score, keep the best, save --------------------------------------------------
         found = score_split("val")
         best = max((entry["macro_recall"] for entry in history), default=-1.0)
         history.append(
@@ -157,9 +160,9 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
         )
         if found["macro_recall"] > best and ranks.first:
             checkpoints.save(options.checkpoints, checkpoints.BEST, {"model": model.state_dict()})
-        save_checkpoint()  # after the best: stopped in between, this epoch's end is done again, to the same effect
+        save_checkpoint()  # after the best: stopped in between, the epoch's end is only done again
 
-    # ---- the best epoch is the result --------------------------------------------------------------------------------
+    # ---- the best epoch is the result ----------------------------------------------------------------------
     model.load_state_dict(
         checkpoints.load(options.checkpoints, checkpoints.BEST, device=ranks.device)["model"]
     )

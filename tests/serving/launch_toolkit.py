@@ -1,8 +1,8 @@
 """Run the SageMaker PyTorch toolkit's own entry point, on loopback and out of the way of other servers.
 
-Started with the TorchServe environment's Python and these environment variables: SAGEMAKER_BASE_DIR (holds model/),
-SERVE_SCRATCH (a private folder with a short path), SERVE_PORTS (five free ports, comma-separated).
-What differs from a container is only where things are put: every address, the property file, the temporary folder.
+Started with the TorchServe environment's Python and these variables: SAGEMAKER_BASE_DIR (holds model/),
+SERVE_SCRATCH (a private folder with a short path), SERVE_PORTS (five free ports, comma-separated). What
+differs from a container is only where things are put: addresses, the property file, the temporary folder.
 """
 
 import ctypes

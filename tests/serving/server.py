@@ -112,8 +112,12 @@ def _wait_until_ready(server: Server, launcher: subprocess.Popen[bytes]) -> None
 
 
 def _stop(launcher: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the launcher, which passes it on to Java; whatever is left after 10 s is killed by its pid."""
-    left = [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)] if launcher.poll() is None else []  # noqa: E501
+    """SIGTERM to the launcher, which passes it on to Java; what is left after 10 s is killed by pid."""
+    left = (
+        [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]
+        if launcher.poll() is None
+        else []
+    )
     launcher.send_signal(signal.SIGTERM)
     _, alive = psutil.wait_procs(left, timeout=10)
     for process in alive:
