@@ -1,0 +1,60 @@
+"""Custom::EmptyBucket: removes every object, version and unfinished upload of a bucket that is about to go.
+
+Used by ephemeral deployments only, whose contract is that nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+
+from torchlift.handlers._shared.cfn_response import respond
+
+# Kept back for the answer to CloudFormation.
+RESERVE_MS = 30_000
+
+
+def handle(event: Mapping[str, Any], context: Any) -> None:
+    """Answer one request of CloudFormation; only deletion empties."""
+    try:
+        if event["RequestType"] == "Delete":
+            count = empty(event["ResourceProperties"]["BucketName"], context)
+            print(f"removed {count} objects and versions")
+    except Exception as error:  # whatever it is, the stack must hear of it
+        respond(event, success=False, reason=f"cannot empty the bucket: {type(error).__name__}: {error}")
+        return
+    respond(event, success=True)
+
+
+def empty(bucket: str, context: Any) -> int:
+    """Empty ``bucket`` and return how many objects and versions went; a bucket that is gone counts as empty.
+
+    :raises TimeoutError: the function's time is nearly up; deleting the stack again goes on from there
+    :raises RuntimeError: S3 refused to remove an object
+    """
+    s3: Any = boto3.client("s3")
+    removed = 0
+    try:
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            items = [
+                {"Key": item["Key"], "VersionId": item["VersionId"]}
+                for kind in ("Versions", "DeleteMarkers")
+                for item in page.get(kind, [])
+            ]
+            if not items:
+                continue
+            if context.get_remaining_time_in_millis() < RESERVE_MS:
+                raise TimeoutError(f"out of time after {removed} objects; delete the stack again")
+            answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": items, "Quiet": True})
+            if answer.get("Errors"):
+                first = answer["Errors"][0]
+                raise RuntimeError(f"{first['Key']}: {first['Code']}")
+            removed += len(items)
+        for page in s3.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
+            for upload in page.get("Uploads", []):
+                s3.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+    except s3.exceptions.NoSuchBucket:
+        pass
+    return removed

@@ -1,0 +1,51 @@
+#!/bin/bash
+# Runs once, at an instance's first boot: writes the job's environment, fetches the job's source bundle and hands over
+# to a unit that starts at every boot. Installs nothing: what is needed is asserted, and its absence is signalled.
+set -Eeuo pipefail
+
+ROOT="${TORCHLIFT_ROOT:-}"
+HOME_DIR="$ROOT/opt/torchlift"
+
+install -d -m 0755 "$ROOT/etc/torchlift" "$HOME_DIR"
+(umask 077 && cat >"$ROOT/etc/torchlift/job.env") <<'TORCHLIFT_JOB_ENV'
+@JOB_ENVIRONMENT@
+TORCHLIFT_JOB_ENV
+set -a
+# shellcheck source=/dev/null
+. "$ROOT/etc/torchlift/job.env"
+set +a
+
+# The scripts that signal and end an instance are in the bundle; until it is here, this is all there is.
+give_up() {
+  local reason="user data: $1"
+  trap - ERR
+  echo "torchlift: $reason" >&2
+  curl --silent --show-error --fail --max-time 30 --retry 5 -X PUT -H 'Content-Type:' \
+    --data-binary "{\"Status\":\"FAILURE\",\"UniqueId\":\"$TORCHLIFT_HASH\",\"Data\":\"\",\"Reason\":\"$TORCHLIFT_JOB: $reason\"}" \
+    "$TORCHLIFT_HANDLE" || true
+  local token id
+  if [ -n "${TORCHLIFT_INSTANCE_ID:-}" ]; then
+    id="$TORCHLIFT_INSTANCE_ID"
+  else
+    token="$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)"
+    id="$(curl -sf -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id)"
+  fi
+  aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" --should-decrement-desired-capacity
+  exit 1
+}
+trap 'give_up "line $LINENO failed"' ERR
+
+for program in aws docker python3 curl systemctl; do
+  command -v "$program" >/dev/null || give_up "the AMI has no $program"
+done
+root_gib="$(df --output=size -BG / | tail -n 1 | tr -dc 0-9)"
+# A file system is a little smaller than its volume.
+[ "$root_gib" -ge "$((TORCHLIFT_ROOT_GIB * 9 / 10))" ] ||
+  give_up "the root file system has $root_gib GiB, not $TORCHLIFT_ROOT_GIB: is the AMI's root device another one?"
+
+aws s3 cp --only-show-errors "$TORCHLIFT_SOURCE" "$HOME_DIR/source.zip" || give_up "cannot fetch $TORCHLIFT_SOURCE"
+python3 -m zipfile -e "$HOME_DIR/source.zip" "$HOME_DIR" || give_up "the source bundle is no zip file"
+install -d "$ROOT/etc/systemd/system"
+install -m 0644 "$HOME_DIR/hosts/instance_job/torchlift-job.service" "$ROOT/etc/systemd/system/torchlift-job.service"
+systemctl daemon-reload
+systemctl enable --now --no-block torchlift-job.service

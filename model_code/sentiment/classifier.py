@@ -1,0 +1,50 @@
+"""A trained model that judges texts; needs torch and transformers only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from model_code.sentiment.labels import labels_of_config
+
+# Texts of one forward pass; sorted by length first, so that few are padded to a much longer one.
+BATCH = 16
+
+
+class Classifier:
+    """The model in `folder`; `labels` are its outputs in order."""
+
+    def __init__(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.labels = labels_of_config(config)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForSequenceClassification.from_pretrained(folder).float().eval()
+        # RoBERTa counts positions from behind the padding id: 2 of its 514 can't be used.
+        spare = int(config["pad_token_id"]) + 1 if "roberta" in config["model_type"] else 0
+        self.max_length = int(config["max_position_embeddings"]) - spare
+
+    def scores(self, texts: Sequence[str]) -> list[list[float]]:
+        """Probability of every label (columns) for every text (rows); texts are cut at the model's limit."""
+        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
+        order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
+        rows: list[list[float]] = [[] for _ in ids]
+        for start in range(0, len(order), BATCH):
+            chosen = order[start : start + BATCH]
+            inputs = self._pad([ids[index] for index in chosen])
+            with torch.inference_mode():
+                probabilities = self.model(**inputs).logits.float().softmax(dim=-1)
+            for index, row in zip(chosen, probabilities.tolist()):  # noqa: B905 - sizes are equal
+                rows[index] = row
+        return rows
+
+    def _pad(self, ids: list[list[int]]) -> dict[str, torch.Tensor]:
+        width = max(map(len, ids))
+        padding = self.tokenizer.pad_token_id
+        return {
+            "input_ids": torch.tensor([row + [padding] * (width - len(row)) for row in ids]),
+            "attention_mask": torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in ids]),
+        }

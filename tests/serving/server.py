@@ -1,0 +1,134 @@
+"""A real TorchServe with the SageMaker toolkit around an unpacked model archive, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+REPOSITORY = Path(__file__).parents[2]
+START_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: `url` without a path, `log` with everything it printed, `pid` of the launcher."""
+
+    url: str
+    log: Path
+    pid: int
+
+    def invoke(self, body: bytes, *, path: str = "/invocations", **headers: str) -> Answer:
+        """POST `body`; header names are given with underscores (`Content_Type`)."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.url + path, data=body, headers=named, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return Answer(response.status, response.headers, response.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.headers, error.read())
+
+    def processes(self) -> list[psutil.Process]:
+        """The launcher and everything below it."""
+        launcher = psutil.Process(self.pid)
+        return [launcher, *launcher.children(recursive=True)]
+
+
+def torchserve_python() -> Path:
+    """The Python of the TorchServe environment that `make` builds beside the main one."""
+    given = os.environ.get("TORCHLIFT_TORCHSERVE_PYTHON")
+    return Path(given) if given else REPOSITORY / ".venvs" / "torchserve" / "bin" / "python"
+
+
+@contextlib.contextmanager
+def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
+    """Serve the unpacked archive in `model_dir`; ready means that an invocation was answered with 200."""
+    python = torchserve_python()
+    # A short path: the workers' Unix sockets lie in it, and their names may have 107 characters at most.
+    scratch = Path(tempfile.mkdtemp(prefix="ts-"))
+    (scratch / "base").mkdir()
+    (scratch / "base" / "model").symlink_to(model_dir.resolve())
+    ports = _free_ports(5)
+    env = {
+        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "HOME": str(scratch),
+        "SAGEMAKER_BASE_DIR": str(scratch / "base"),
+        "SAGEMAKER_PROGRAM": "inference.py",
+        "SAGEMAKER_REGION": "us-west-2",
+        "SAGEMAKER_MODEL_SERVER_WORKERS": "1",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "SERVE_SCRATCH": str(scratch),
+        "SERVE_PORTS": ",".join(map(str, ports)),
+        **environment,
+    }
+    log = scratch / "server.log"
+    with log.open("wb") as output:
+        launcher = subprocess.Popen(
+            [str(python), str(Path(__file__).with_name("launch_toolkit.py"))],
+            env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    server = Server(url=f"http://127.0.0.1:{ports[0]}", log=log, pid=launcher.pid)
+    try:
+        _wait_until_ready(server, launcher)
+        yield server
+    finally:
+        _stop(launcher)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _wait_until_ready(server: Server, launcher: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if launcher.poll() is not None:
+            break
+        # /ping answers 200 while every worker crashes: only an invocation proves anything.
+        with contextlib.suppress(OSError):
+            if server.invoke(b'{"inputs": "ready?"}', Content_Type="application/json").status == 200:
+                return
+        time.sleep(0.25)
+    raise RuntimeError(f"the server did not get ready:\n{server.log.read_text(errors='replace')[-4000:]}")
+
+
+def _stop(launcher: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the launcher, which passes it on to Java; what is left after 10 s is killed by pid."""
+    left = (
+        [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]
+        if launcher.poll() is None
+        else []
+    )
+    launcher.send_signal(signal.SIGTERM)
+    _, alive = psutil.wait_procs(left, timeout=10)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    launcher.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
