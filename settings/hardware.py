@@ -54,9 +54,7 @@ _G_SIZES: Final = {
 
 
 def _g_family(prefix: str, gpu: str) -> list[Hardware]:
-    return [
-        _gpu(f"{prefix}.{size}", vcpus, memory, gpus, gpu, 24) for size, (vcpus, memory, gpus) in _G_SIZES.items()
-    ]
+    return [_gpu(f"{prefix}.{size}", vcpus, memory, gpus, gpu, 24) for size, (vcpus, memory, gpus) in _G_SIZES.items()]
 
 
 def _inf2(size: str, vcpus: int, memory: int, devices: int) -> Hardware:
@@ -120,9 +118,7 @@ def _graviton() -> list[Hardware]:
 
 
 EC2_TYPES: Final[dict[str, Hardware]] = {item.name: item for item in _EC2}
-ML_TYPES: Final[dict[str, Hardware]] = {
-    item.name: item for item in [*_graviton(), *_g_family("ml.g5", "NVIDIA A10G")]
-}
+ML_TYPES: Final[dict[str, Hardware]] = {item.name: item for item in [*_graviton(), *_g_family("ml.g5", "NVIDIA A10G")]}
 TRAINING_TYPES: Final = tuple(name for name, item in EC2_TYPES.items() if item.gpus)
 
 
