@@ -102,6 +102,7 @@ class Operation:
 
     def _start(self, template: Template, resolved: Mapping[str, Any]) -> Resolver:
         self._context.cancelled.clear()
+        self._stack.template = self._stack.template or template
         return self._make_resolver(self._stack, template, resolved)
 
     def _apply(
@@ -147,7 +148,7 @@ class Operation:
                 return
             if not differing & provider.replace_on:
                 stack.resources[spec.logical_id] = state
-                self._do(state, "UPDATE", lambda: provider.update(self._context, old.physical_id, old.properties, props))
+                self._do(state, "UPDATE", lambda: provider.update(self._for(state), old.physical_id, old.properties, props))
                 state.properties = props
                 if state.physical_id != old.physical_id:  # a custom resource that answered with a new id
                     replaced.append(old)
@@ -158,7 +159,7 @@ class Operation:
             stack.set_resource(state, "UPDATE_IN_PROGRESS", "Requested update requires the creation of a new resource")
         stack.resources[spec.logical_id] = state
         state.properties = props
-        self._do(state, "CREATE", lambda: provider.create(self._context, spec.logical_id, props))
+        self._do(state, "CREATE", lambda: provider.create(self._for(state), spec.logical_id, props))
 
     def _do(self, state: ResourceState, verb: str, work: Callable[[], Any]) -> None:
         self._stack.set_resource(state, f"{verb}_IN_PROGRESS")
@@ -211,7 +212,7 @@ class Operation:
                 stack.resources[name] = back
                 try:
                     provider = provider_of(old.type)
-                    self._do(back, "UPDATE", lambda p=provider, o=old, c=current: p.update(self._context, o.physical_id, c, o.properties))
+                    self._do(back, "UPDATE", lambda p=provider, o=old, c=current: p.update(self._for(o), o.physical_id, c, o.properties))
                 except OperationFailed:
                     failures.append(back)
             elif state is not None:
@@ -266,7 +267,7 @@ class Operation:
             return True
         stack.set_resource(state, "DELETE_IN_PROGRESS")
         try:
-            provider_of(state.type).delete(self._context, state.physical_id, state.properties)
+            provider_of(state.type).delete(self._for(state), state.physical_id, state.properties)
         except Exception as error:
             if not isinstance(error, ResourceFailed):
                 traceback.print_exc()
@@ -274,6 +275,9 @@ class Operation:
             return False
         stack.set_resource(state, "DELETE_COMPLETE")
         return True
+
+    def _for(self, state: ResourceState) -> Context:
+        return replace(self._context, logical_id=state.logical_id, resource_type=state.type)
 
     # --- order -----------------------------------------------------------------------------------------------------
 

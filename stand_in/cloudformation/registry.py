@@ -38,6 +38,8 @@ class Context:
     mailbox: Any
     cancelled: threading.Event
     generate_name: Callable[[str], str]
+    logical_id: str = ""
+    resource_type: str = ""
 
 
 class Resource:

@@ -75,27 +75,27 @@ class CustomResource(Resource):
     replace_on = frozenset({"ServiceToken"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        return self._ask(ctx, "Create", logical_id, props)
+        return self._ask(ctx, "Create", props)
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        return self._ask(ctx, "Update", physical_id, new, PhysicalResourceId=physical_id, OldResourceProperties=texts(old))
+        return self._ask(ctx, "Update", new, PhysicalResourceId=physical_id, OldResourceProperties=texts(old))
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        self._ask(ctx, "Delete", physical_id, props, PhysicalResourceId=physical_id)
+        self._ask(ctx, "Delete", props, PhysicalResourceId=physical_id)
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         return dict(props)
 
     @staticmethod
-    def _ask(ctx: Context, request: str, logical_id: str, props: Properties, **more: Any) -> Created:
+    def _ask(ctx: Context, request: str, props: Properties, **more: Any) -> Created:
         url = ctx.mailbox.open("cfn-response")
         event = {
             "RequestType": request,
             "ResponseURL": url,
             "StackId": ctx.stack_id,
             "RequestId": str(uuid.uuid4()),
-            "ResourceType": "AWS::CloudFormation::CustomResource",
-            "LogicalResourceId": logical_id,
+            "ResourceType": ctx.resource_type,
+            "LogicalResourceId": ctx.logical_id,
             "ResourceProperties": texts({key: value for key, value in props.items() if key != "ServiceTimeout"}),
         } | more
         seconds = float(props.get("ServiceTimeout", CUSTOM_RESOURCE_SECONDS))

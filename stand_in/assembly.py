@@ -1,0 +1,67 @@
+"""Put the stand-in together: moto, CloudFormation, executor, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import boto3
+from botocore.config import Config
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+
+from stand_in import hooks_jobs, lambda_runtime, moto_corrections, sweep
+from stand_in.cloudformation.readback import read_back
+from stand_in.cloudformation.service import CloudFormation
+from stand_in.executor import Executor
+from stand_in.hooks import Hooks
+from stand_in.server import Application
+
+
+def assemble(
+    *, base_url: str, account: str, state_dir: Path, root: Path
+) -> tuple[Application, Callable[[], None]]:
+    """The WSGI application, and a function that ends everything it started."""
+    moto_corrections.apply()
+
+    def client(service: str, region: str) -> Any:
+        session = boto3.session.Session(
+            aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
+        )
+        return session.client(  # type: ignore[call-overload]
+            service, endpoint_url=base_url, config=Config(retries={"max_attempts": 1}, read_timeout=120)
+        )
+
+    def invoke(arn: str, payload: Mapping[str, Any], region: str) -> Any:
+        return lambda_runtime.invoke(arn, dict(payload), region=region)
+
+    cloudformation = CloudFormation(account=account, base_url=base_url, client=client, invoke_lambda=invoke)
+    hooks = Hooks()
+    executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
+    lambda_runtime.configure(base_url=base_url, state_dir=state_dir)
+    hooks_jobs.install(hooks, executor)
+    moto = DomainDispatcherApplication(create_backend_app)
+    application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks)
+    application.page("/_torchlift/state", lambda _: executor.state())
+    application.page("/_torchlift/inventory", lambda _: sweep.inventory(account))
+
+    def readback(query: str) -> Any:
+        values = parse_qs(query)
+        stack = cloudformation.stack(values["stack"][0], values["region"][0])
+        return read_back(stack, cloudformation.context(stack))
+
+    application.page("/_torchlift/readback", readback)
+    return application, executor.close
+
+
+def request_handler() -> Any:
+    """moto's request handler without a line per request in the log."""
+
+    class Quiet(MotoRequestHandler):  # type: ignore[misc]
+        protocol_version = "HTTP/1.1"
+
+        def log_request(self, *_: object) -> None:
+            """Nothing."""
+
+    return Quiet
