@@ -1,0 +1,280 @@
+"""EC2: security groups, launch templates, instances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
+from stand_in.cloudformation.resources.ec2_network import Ec2Resource
+from stand_in.cloudformation.shapes import own_tags, pick, unless_gone
+
+RULE_KEYS = (
+    "CidrIp",
+    "CidrIpv6",
+    "Description",
+    "DestinationPrefixListId",
+    "DestinationSecurityGroupId",
+    "FromPort",
+    "IpProtocol",
+    "SourcePrefixListId",
+    "SourceSecurityGroupId",
+    "ToPort",
+)
+
+
+def permission(rule: Properties) -> dict[str, Any]:
+    """A rule of CloudFormation as an IpPermission of the API."""
+    made: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])} | pick(rule, "FromPort", "ToPort")
+    note = pick(rule, "Description")
+    if "CidrIp" in rule:
+        made["IpRanges"] = [{"CidrIp": rule["CidrIp"], **note}]
+    if "CidrIpv6" in rule:
+        made["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"], **note}]
+    group = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
+    if group:
+        made["UserIdGroupPairs"] = [{"GroupId": group, **note}]
+    prefix = rule.get("SourcePrefixListId") or rule.get("DestinationPrefixListId")
+    if prefix:
+        made["PrefixListIds"] = [{"PrefixListId": prefix, **note}]
+    return made
+
+
+def rules(permissions: list[dict[str, Any]], *, ingress: bool) -> list[Properties]:
+    """IpPermissions of the API as rules of CloudFormation."""
+    side = "Source" if ingress else "Destination"
+    found = []
+    for held in permissions:
+        base = {"IpProtocol": held["IpProtocol"]} | pick(held, "FromPort", "ToPort")
+        for item in held.get("IpRanges", ()):
+            found.append(base | pick(item, "CidrIp", "Description"))
+        for item in held.get("Ipv6Ranges", ()):
+            found.append(base | pick(item, "CidrIpv6", "Description"))
+        for item in held.get("UserIdGroupPairs", ()):
+            found.append(base | {f"{side}SecurityGroupId": item["GroupId"]} | pick(item, "Description"))
+        for item in held.get("PrefixListIds", ()):
+            found.append(base | {f"{side}PrefixListId": item["PrefixListId"]} | pick(item, "Description"))
+    return sorted(found, key=str)
+
+
+@register
+class SecurityGroup(Ec2Resource):
+    """A group with its inline rules; AWS's rule that lets everything out goes when egress is given."""
+
+    type_name = "AWS::EC2::SecurityGroup"
+    properties = frozenset(
+        {"GroupDescription", "GroupName", "SecurityGroupEgress", "SecurityGroupIngress", "Tags", "VpcId"}
+    )
+    replace_on = frozenset({"GroupDescription", "GroupName", "VpcId"})
+
+    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        ec2 = ctx.client("ec2")
+        group = ec2.create_security_group(
+            GroupName=props.get("GroupName") or ctx.generate_name(logical_id),
+            Description=props["GroupDescription"],
+            VpcId=props["VpcId"],
+        )["GroupId"]
+        if "SecurityGroupEgress" in props:
+            default = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissionsEgress"]
+            if default:
+                ec2.revoke_security_group_egress(GroupId=group, IpPermissions=default)
+        self._authorize(ctx, group, props)
+        self.set_tags(ctx, group, props)
+        return Created(physical_id=group, attributes=self.attributes(ctx, group, props))
+
+    def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
+        return {"GroupId": physical_id, "VpcId": props["VpcId"]}
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        ec2 = ctx.client("ec2")
+        for rule in old.get("SecurityGroupIngress", ()):
+            ec2.revoke_security_group_ingress(GroupId=physical_id, IpPermissions=[permission(rule)])
+        for rule in old.get("SecurityGroupEgress", ()):
+            ec2.revoke_security_group_egress(GroupId=physical_id, IpPermissions=[permission(rule)])
+        self._authorize(ctx, physical_id, new)
+        self.set_tags(ctx, physical_id, new)
+        return Created(physical_id=physical_id, attributes=self.attributes(ctx, physical_id, new))
+
+    @staticmethod
+    def _authorize(ctx: Context, group: str, props: Properties) -> None:
+        ec2 = ctx.client("ec2")
+        for rule in props.get("SecurityGroupIngress", ()):
+            ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(rule)])
+        for rule in props.get("SecurityGroupEgress", ()):
+            ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[permission(rule)])
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        unless_gone(lambda: ctx.client("ec2").delete_security_group(GroupId=physical_id))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        held = ctx.client("ec2").describe_security_groups(GroupIds=[physical_id])["SecurityGroups"][0]
+        return {
+            "GroupDescription": held["Description"],
+            "GroupName": held["GroupName"],
+            "VpcId": held["VpcId"],
+            "SecurityGroupIngress": rules(held["IpPermissions"], ingress=True),
+            "SecurityGroupEgress": rules(held["IpPermissionsEgress"], ingress=False),
+            "Tags": own_tags(held.get("Tags", ())),
+        }
+
+
+class SecurityGroupRule(Resource):
+    """One rule as a resource of its own."""
+
+    properties = frozenset({*RULE_KEYS, "GroupId"})
+    replace_on = properties
+    ingress: bool
+
+    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        ec2 = ctx.client("ec2")
+        authorize = (
+            ec2.authorize_security_group_ingress if self.ingress else ec2.authorize_security_group_egress
+        )
+        made = authorize(GroupId=props["GroupId"], IpPermissions=[permission(props)])
+        return Created(physical_id=made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        ec2 = ctx.client("ec2")
+        revoke = ec2.revoke_security_group_ingress if self.ingress else ec2.revoke_security_group_egress
+        unless_gone(lambda: revoke(GroupId=props["GroupId"], IpPermissions=[permission(props)]))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        held = ctx.client("ec2").describe_security_groups(GroupIds=[props["GroupId"]])["SecurityGroups"][0]
+        key = "IpPermissions" if self.ingress else "IpPermissionsEgress"
+        wanted = {name: value for name, value in props.items() if name != "GroupId"}
+        for rule in rules(held[key], ingress=self.ingress):
+            if rule == wanted:
+                return {"GroupId": held["GroupId"], **rule}
+        return {"GroupId": held["GroupId"]}
+
+
+@register
+class SecurityGroupIngress(SecurityGroupRule):
+    """A way in."""
+
+    type_name = "AWS::EC2::SecurityGroupIngress"
+    ingress = True
+
+
+@register
+class SecurityGroupEgress(SecurityGroupRule):
+    """A way out."""
+
+    type_name = "AWS::EC2::SecurityGroupEgress"
+    ingress = False
+
+
+@register
+class LaunchTemplate(Resource):
+    """What an instance is started with. A change makes a new version; the name is create-only."""
+
+    type_name = "AWS::EC2::LaunchTemplate"
+    properties = frozenset({"LaunchTemplateData", "LaunchTemplateName", "TagSpecifications", "VersionDescription"})
+    replace_on = frozenset({"LaunchTemplateName"})
+
+    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        made = ctx.client("ec2").create_launch_template(
+            LaunchTemplateName=props.get("LaunchTemplateName") or ctx.generate_name(logical_id),
+            LaunchTemplateData=props["LaunchTemplateData"],
+            **pick(props, "TagSpecifications", "VersionDescription"),
+        )["LaunchTemplate"]
+        return Created(physical_id=made["LaunchTemplateId"], attributes=self._attributes(made))
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        ctx.client("ec2").create_launch_template_version(
+            LaunchTemplateId=physical_id, LaunchTemplateData=new["LaunchTemplateData"]
+        )
+        held = ctx.client("ec2").describe_launch_templates(LaunchTemplateIds=[physical_id])["LaunchTemplates"][0]
+        return Created(physical_id=physical_id, attributes=self._attributes(held))
+
+    @staticmethod
+    def _attributes(held: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "LaunchTemplateId": held["LaunchTemplateId"],
+            "LatestVersionNumber": str(held["LatestVersionNumber"]),
+            "DefaultVersionNumber": str(held["DefaultVersionNumber"]),
+        }
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        unless_gone(lambda: ctx.client("ec2").delete_launch_template(LaunchTemplateId=physical_id))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        ec2 = ctx.client("ec2")
+        held = ec2.describe_launch_templates(LaunchTemplateIds=[physical_id])["LaunchTemplates"][0]
+        version = ec2.describe_launch_template_versions(LaunchTemplateId=physical_id, Versions=["$Latest"])
+        return {
+            "LaunchTemplateName": held["LaunchTemplateName"],
+            "LaunchTemplateData": version["LaunchTemplateVersions"][0]["LaunchTemplateData"],
+            "TagSpecifications": [{"ResourceType": "launch-template", "Tags": own_tags(held.get("Tags", ()))}],
+        }
+
+
+@register
+class Instance(Ec2Resource):
+    """One instance, started from a launch template or from its own properties."""
+
+    type_name = "AWS::EC2::Instance"
+    properties = frozenset(
+        {
+            "AvailabilityZone",
+            "BlockDeviceMappings",
+            "DisableApiTermination",
+            "EbsOptimized",
+            "IamInstanceProfile",
+            "ImageId",
+            "InstanceType",
+            "LaunchTemplate",
+            "MetadataOptions",
+            "Monitoring",
+            "NetworkInterfaces",
+            "SecurityGroupIds",
+            "SubnetId",
+            "Tags",
+            "UserData",
+        }
+    )
+    replace_on = properties - {"DisableApiTermination", "Tags"}
+
+    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        arguments = {key: value for key, value in props.items() if key not in ("Tags", "AvailabilityZone", "Monitoring")}
+        if "IamInstanceProfile" in arguments:
+            arguments["IamInstanceProfile"] = {"Name": arguments["IamInstanceProfile"]}
+        if "Monitoring" in props:
+            arguments["Monitoring"] = {"Enabled": bool(props["Monitoring"])}
+        made = ctx.client("ec2").run_instances(MinCount=1, MaxCount=1, **arguments)["Instances"][0]
+        self.set_tags(ctx, made["InstanceId"], props)
+        return Created(physical_id=made["InstanceId"], attributes=self._attributes(made))
+
+    def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
+        return self._attributes(self._held(ctx, physical_id))
+
+    @staticmethod
+    def _attributes(held: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "InstanceId": held["InstanceId"],
+            "PrivateIp": held.get("PrivateIpAddress", ""),
+            "PrivateDnsName": held.get("PrivateDnsName", ""),
+            "AvailabilityZone": held["Placement"]["AvailabilityZone"],
+        }
+
+    @staticmethod
+    def _held(ctx: Context, physical_id: str) -> dict[str, Any]:
+        found = ctx.client("ec2").describe_instances(InstanceIds=[physical_id])["Reservations"]
+        if not found:
+            raise ResourceFailed(f"The instance {physical_id} does not exist")
+        held: dict[str, Any] = found[0]["Instances"][0]
+        return held
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        ec2 = ctx.client("ec2")
+        held = self._held(ctx, physical_id)
+        volumes = [item["Ebs"]["VolumeId"] for item in held.get("BlockDeviceMappings", ())]
+        ec2.terminate_instances(InstanceIds=[physical_id])
+        for volume in volumes:
+            unless_gone(lambda volume=volume: ec2.delete_volume(VolumeId=volume))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        held = self._held(ctx, physical_id)
+        return pick(held, "EbsOptimized", "ImageId", "InstanceType", "SubnetId") | {
+            "SecurityGroupIds": [group["GroupId"] for group in held.get("SecurityGroups", ())],
+            "Tags": own_tags(held.get("Tags", ())),
+        }
