@@ -47,6 +47,7 @@ fetch_inputs() {
   local entry name
   for entry in ${TORCHLIFT_INPUTS:-}; do
     name="${entry%%=*}"
+    [ "$name" != "$entry" ] || die "'$entry' is not name=uri"
     case "$name" in
       '' | *[!A-Za-z0-9_-]*) die "'$name' is no name for an input" ;;
     esac
