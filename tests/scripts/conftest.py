@@ -1,0 +1,123 @@
+"""The job scripts under the real bash and the real AWS CLI, with moto behind them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.aws import ACCOUNT, REGION, aws_environment, moto_server
+from tests.support.receiver import Receiver, receiving
+
+REPO_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Workbench:
+    """One test's bucket, folders and environment."""
+
+    endpoint: str
+    folder: Path
+    bucket: str
+    environment: dict[str, str]
+    bin: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bin = self.folder / "bin"
+        self.bin.mkdir(parents=True)
+        self.environment["PATH"] = f"{self.bin}{os.pathsep}{self.environment['PATH']}"
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+
+    def run(
+        self, script: str, *arguments: str, timeout: float = 120, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a script of the repository under bash."""
+        return subprocess.run(
+            ["bash", str(REPO_ROOT / script), *arguments],
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    def put(self, key: str, body: bytes | str) -> None:
+        self.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        page = self.client("s3").list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [item["Key"] for item in page.get("Contents", [])]
+
+    def read(self, key: str) -> bytes:
+        body: bytes = self.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return body
+
+    def manifest(self, prefix: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.read(f"{prefix}manifest.json"))
+        return document
+
+    def program(self, name: str, text: str) -> None:
+        """Put a program first on the scripts' PATH; ``$REAL`` is the one that it hides."""
+        path = self.bin / name
+        real = shutil.which(name, path=os.environ["PATH"]) or ""
+        path.write_text(f"#!/bin/bash\nREAL={real}\n{text}\n")
+        path.chmod(0o755)
+
+
+@pytest.fixture(scope="session")
+def endpoint() -> Iterator[str]:
+    with moto_server() as url:
+        yield url
+
+
+@pytest.fixture
+def bench(endpoint: str, tmp_path: Path) -> Workbench:
+    bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+    environment = {
+        **aws_environment(endpoint),
+        "TORCHLIFT_JOB": "test-job",
+        "TORCHLIFT_HASH": "0123456789abcdef",
+        "TORCHLIFT_DEPLOYMENT": "test",
+        "TORCHLIFT_RESULT": f"s3://{bucket}/weights/test/0123456789abcdef/",
+        "TORCHLIFT_INPUTS": "",
+        "TORCHLIFT_HOME": str(REPO_ROOT),
+        "TORCHLIFT_WORK": str(tmp_path / "work"),
+    }
+    workbench = Workbench(endpoint=endpoint, folder=tmp_path, bucket=bucket, environment=environment)
+    workbench.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return workbench
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as running:
+        yield running
+
+
+@pytest.fixture
+def repository(bench: Workbench) -> str:
+    """An ECR repository; the value is its URI."""
+    name = f"repository-{uuid.uuid4().hex[:8]}"
+    bench.client("ecr").create_repository(repositoryName=name, imageTagMutability="IMMUTABLE")
+    return f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/{name}"

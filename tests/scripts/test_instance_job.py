@@ -1,0 +1,258 @@
+"""An instance job's host: boot script, unit and run.sh, with Docker and systemd replaced by recorders.
+
+Docker's stand-in runs the command on this machine, so that fetch, checkpoints, publication, signal and termination are
+the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.conftest import REPO_ROOT, Workbench
+from tests.support.receiver import Receiver
+from torchlift.instance_job import render_user_data
+
+IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/sentiment-training:0123456789abcdef"
+DOCKER = """
+printf '%s\\n' "$*" >>"$TEST_LOG"
+case "$1" in
+  run) shift; while [ "$1" != "$TORCHLIFT_IMAGE" ]; do shift; done; shift; exec "$@" ;;
+  login) cat >/dev/null ;;
+esac
+"""
+
+
+@dataclass
+class Host:
+    """An instance in a group, and its job's environment."""
+
+    bench: Workbench
+    group: str
+    instance: str
+    variables: dict[str, str]
+
+    @property
+    def environment_file(self) -> Path:
+        return self.bench.folder / "job.env"
+
+    def start(self, **variables: str) -> subprocess.Popen[str]:
+        """Start run.sh as the unit does."""
+        rendered = render_user_data({**self.variables, **variables})
+        lines = rendered.split("<<'TORCHLIFT_JOB_ENV'\n")[1].split("\nTORCHLIFT_JOB_ENV\n")[0]
+        self.environment_file.write_text(lines + "\n")
+        return subprocess.Popen(
+            ["bash", str(REPO_ROOT / "hosts/instance_job/run.sh")],
+            env={**self.bench.environment, "TORCHLIFT_ENV_FILE": str(self.environment_file)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, **variables: str) -> str:
+        process = self.start(**variables)
+        output, _ = process.communicate(timeout=250)
+        return output
+
+    def capacity(self) -> tuple[int, int]:
+        """Return (desired capacity, number of instances)."""
+        found = self.bench.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[self.group])
+        group = found["AutoScalingGroups"][0]
+        return group["DesiredCapacity"], len(group["Instances"])
+
+    def docker_calls(self) -> list[str]:
+        return (self.bench.folder / "docker.log").read_text().splitlines()
+
+
+@pytest.fixture
+def host(bench: Workbench, receiver: Receiver) -> Host:
+    ec2, autoscaling, logs = (bench.client(name) for name in ("ec2", "autoscaling", "logs"))
+    subnet = ec2.describe_subnets()["Subnets"][0]
+    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    unique = uuid.uuid4().hex[:8]
+    ec2.create_launch_template(
+        LaunchTemplateName=unique, LaunchTemplateData={"ImageId": image, "InstanceType": "g5.xlarge"}
+    )
+    group = f"torchlift-test-{unique}"
+    autoscaling.create_auto_scaling_group(
+        AutoScalingGroupName=group,
+        MinSize=0,
+        MaxSize=1,
+        DesiredCapacity=1,
+        LaunchTemplate={"LaunchTemplateName": unique, "Version": "1"},
+        VPCZoneIdentifier=subnet["SubnetId"],
+    )
+    instances = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"][0]
+    logs.create_log_group(logGroupName=f"/jobs/{unique}")
+    bench.program("docker", f'export TEST_LOG="{bench.folder}/docker.log"{DOCKER}')
+    bench.program("nvidia-smi", "echo a GPU")
+    bench.program("systemctl", f'printf "%s\\n" "$*" >>"{bench.folder}/systemctl.log"')
+    variables = {
+        name: value
+        for name, value in bench.environment.items()
+        if name.startswith("TORCHLIFT_") or name == "AWS_REGION"
+    }
+    variables |= {
+        "TORCHLIFT_IMAGE": IMAGE,
+        "TORCHLIFT_GROUP": group,
+        "TORCHLIFT_HANDLE": receiver.url,
+        "TORCHLIFT_CHECKPOINTS": f"s3://{bench.bucket}/checkpoints/test-job/0123456789abcdef/",
+        "TORCHLIFT_DEADLINE_SECONDS": "3600",
+        "TORCHLIFT_ROOT_GIB": "1",
+        "TORCHLIFT_LOG_GROUP": f"/jobs/{unique}",
+        "TORCHLIFT_INSTANCE_ID": instances["Instances"][0]["InstanceId"],
+        "TORCHLIFT_RUN_AS": f"{os.getuid()}:{os.getgid()}",
+        "TORCHLIFT_COMMAND": "echo trained >output/weights; echo 'it''s done'",
+    }
+    return Host(bench=bench, group=group, instance=variables["TORCHLIFT_INSTANCE_ID"], variables=variables)
+
+
+def test_a_job_publishes_signals_and_ends_its_instance(host: Host, receiver: Receiver) -> None:
+    output = host.run()
+    assert [body["Status"] for body in receiver.bodies] == ["SUCCESS"], output
+    assert receiver.bodies[0]["UniqueId"] == "0123456789abcdef"
+    assert host.bench.read("weights/test/0123456789abcdef/weights") == b"trained\n"
+    assert host.capacity() == (0, 0)
+    run = next(call for call in host.docker_calls() if call.startswith("run "))
+    for option in ("--gpus all", "--ipc host", "--log-driver awslogs", "--env TORCHLIFT_COMMAND", "no-new-privileges"):
+        assert option in run
+    assert "TORCHLIFT_HANDLE" not in run, "the container has no business with the stack"
+    assert host.bench.keys("checkpoints/") == [], "a finished job needs no checkpoints"
+    logs = host.bench.client("logs")
+    [stream] = logs.describe_log_streams(logGroupName=host.variables["TORCHLIFT_LOG_GROUP"])["logStreams"]
+    assert stream["logStreamName"] == f"test-job/0123456789abcdef/{host.instance}/host"
+
+
+def test_a_failing_job_signals_why_and_ends_its_instance_too(host: Host, receiver: Receiver) -> None:
+    output = host.run(TORCHLIFT_COMMAND="echo 'loss is nan' >&2; exit 3")
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"], output
+    assert "run: exit 3: loss is nan" in receiver.bodies[0]["Reason"]
+    assert host.instance in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)
+
+
+def test_a_result_that_is_there_ends_the_instance_without_work(host: Host, receiver: Receiver) -> None:
+    host.bench.put("weights/test/0123456789abcdef/manifest.json", "{}")
+    host.run(TORCHLIFT_COMMAND="exit 1")
+    assert [body["Status"] for body in receiver.bodies] == ["SUCCESS"]
+    assert host.capacity() == (0, 0)
+    assert not any(call.startswith("run ") for call in host.docker_calls())
+
+
+def test_an_image_that_cannot_be_pulled_is_a_failure(host: Host, receiver: Receiver) -> None:
+    host.bench.program("docker", 'case "$1" in login) cat >/dev/null ;; pull) exit 1 ;; esac')
+    host.run()
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"]
+    assert "cannot be pulled" in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)
+
+
+def test_the_deadline_ends_a_job(host: Host, receiver: Receiver) -> None:
+    started = time.time() - 3600 + 25
+    mark = subprocess.run(["sha256sum"], input=receiver.url, capture_output=True, text=True, check=True).stdout[:16]
+    host.bench.put(f"checkpoints/test-job/0123456789abcdef/started-{mark}", str(int(started)))
+    output = host.run(TORCHLIFT_COMMAND="sleep 300")
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"], output
+    assert "the deadline of 60 minutes has passed" in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)
+
+
+def test_a_reclaimed_host_signals_nothing_and_the_next_resumes(host: Host, receiver: Receiver) -> None:
+    train = """
+last=$(ls checkpoints | sort -V | tail -n 1)
+[ -z "$last" ] || { cat "checkpoints/$last/state" >output/resumed; exit 0; }
+mkdir checkpoints/checkpoint-9 checkpoints/checkpoint-10
+echo nine >checkpoints/checkpoint-9/state; echo ten >checkpoints/checkpoint-10/state
+touch -d '1 minute ago' checkpoints/*/state
+mkdir checkpoints/checkpoint-11; echo half >checkpoints/checkpoint-11/state
+touch written; sleep 300
+"""
+    process = host.start(TORCHLIFT_COMMAND=train, TORCHLIFT_CHECKPOINT_QUIET_SECONDS="40")
+    limit = time.monotonic() + 90
+    while not (host.bench.work / "written").exists():
+        assert time.monotonic() < limit and process.poll() is None
+        time.sleep(0.2)
+    # systemd sends SIGTERM to the unit's main process; docker stop then ends the container.
+    host.bench.program("docker", f'export TEST_LOG="{host.bench.folder}/docker.log"{DOCKER}')
+    os.kill(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, output
+    assert receiver.bodies == []
+    assert host.capacity() == (1, 1), "the instance does not take itself out"
+    names = {key.split("/")[3] for key in host.bench.keys("checkpoints/") if "/checkpoint-" in key}
+    assert names == {"checkpoint-9", "checkpoint-10"}, "the half-written one is not saved"
+
+    subprocess.run(["rm", "-rf", str(host.bench.work)], check=True)
+    output = host.run(TORCHLIFT_COMMAND=train)
+    assert [body["Status"] for body in receiver.bodies] == ["SUCCESS"], output
+    assert "resumes from checkpoint-10" in output
+    assert host.bench.read("weights/test/0123456789abcdef/resumed") == b"ten\n"
+
+
+def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the rendered user data with the file system's root in the test's folder."""
+    script = host.bench.folder / "user_data.sh"
+    script.write_text(render_user_data({**host.variables, **variables}))
+    return subprocess.run(
+        ["bash", str(script)],
+        env={**host.bench.environment, "TORCHLIFT_ROOT": str(host.bench.folder / "root")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_boot_script_fetches_the_bundle_and_enables_the_unit(host: Host, receiver: Receiver) -> None:
+    bundle = host.bench.folder / "bundle.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        for name in ("hosts/instance_job/run.sh", "hosts/instance_job/torchlift-job.service", "scripts/run_job.sh"):
+            archive.write(REPO_ROOT / name, name)
+    host.bench.put("assets/bundle.zip", bundle.read_bytes())
+    command = """python -c "print('quoted $HOME')" """
+    done = boot(host, TORCHLIFT_SOURCE=f"s3://{host.bench.bucket}/assets/bundle.zip", TORCHLIFT_COMMAND=command)
+    assert done.returncode == 0, done.stderr
+    root = host.bench.folder / "root"
+    assert (root / "etc/systemd/system/torchlift-job.service").read_text().startswith("[Unit]")
+    assert (root / "opt/torchlift/scripts/run_job.sh").exists()
+    assert (root / "etc/torchlift/job.env").stat().st_mode & 0o777 == 0o600, "the handle's URL is a capability"
+    read = subprocess.run(
+        ["bash", "-c", f'. "{root}/etc/torchlift/job.env"; printf %s "$TORCHLIFT_COMMAND"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert read.stdout == command
+    calls = (host.bench.folder / "systemctl.log").read_text().splitlines()
+    assert calls == ["daemon-reload", "enable --now --no-block torchlift-job.service"]
+    assert receiver.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (
+            {"TORCHLIFT_SOURCE": "s3://no-such-bucket-here/bundle.zip"},
+            "cannot fetch s3://no-such-bucket-here/bundle.zip",
+        ),
+        ({"TORCHLIFT_ROOT_GIB": "99999999"}, "is the AMI's root device another one?"),
+    ],
+)
+def test_a_boot_that_fails_is_signalled_and_ends_the_instance(
+    host: Host, receiver: Receiver, variables: dict[str, str], said: str
+) -> None:
+    done = boot(host, **{"TORCHLIFT_SOURCE": "s3://unused/x.zip", **variables})
+    assert done.returncode != 0
+    assert receiver.refused == 0
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"], done.stderr
+    assert said in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)

@@ -1,0 +1,137 @@
+"""One job from inputs to result, and every way in which it can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.conftest import REPO_ROOT, Workbench
+from tests.support.receiver import Receiver
+
+PREFIX = "weights/test/0123456789abcdef/"
+
+
+def reason(bench: Workbench) -> str:
+    text = (bench.work / "reason.txt").read_bytes()
+    assert len(text) <= 1000
+    return text.decode()
+
+
+def test_a_job_fetches_runs_and_publishes(bench: Workbench, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/text.txt").write_text("hello")
+    bench.run("scripts/publish.sh", str(tmp_path / "in"), f"s3://{bench.bucket}/inputs/feed/")
+    done = bench.run(
+        "scripts/run_job.sh",
+        TORCHLIFT_INPUTS=f"data=s3://{bench.bucket}/inputs/feed/",
+        TORCHLIFT_COMMAND='tr a-z A-Z <inputs/data/text.txt >output/loud.txt; echo "$PYTHONPATH" >output/path.txt; pwd',
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert bench.read(f"{PREFIX}loud.txt") == b"HELLO"
+    assert bench.read(f"{PREFIX}path.txt").decode().split(":")[0].strip() == str(REPO_ROOT)
+    assert f"{PREFIX}manifest.json" in bench.keys(PREFIX)
+    assert str(bench.work) in done.stdout, "the command's output is shown, and it runs in the work folder"
+    assert not (bench.work / "reason.txt").exists()
+
+
+def test_a_result_that_is_there_is_not_made_again(bench: Workbench) -> None:
+    bench.put(f"{PREFIX}manifest.json", '{"schema": 1}')
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND="touch ran")
+    assert done.returncode == 0
+    assert "there already" in done.stdout
+    assert not (bench.work / "ran").exists()
+
+
+def test_an_incomplete_result_is_made_again(bench: Workbench) -> None:
+    bench.put(f"{PREFIX}weights.bin", "half")
+    bench.put(f"{PREFIX}manifest.json", "")
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND="echo whole >output/weights.bin")
+    assert done.returncode == 0, done.stdout
+    assert bench.read(f"{PREFIX}weights.bin") == b"whole\n"
+
+
+def test_a_failing_command_keeps_its_exit_code_and_says_why(bench: Workbench) -> None:
+    noise = "seq 1000; printf 'progress 1%%\\rprogress 99%%\\n\\n'; printf '\\033[31mCUDA out of memory\\033[0m\\n' >&2"
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND=f"{noise}; echo x >output/half; exit 42")
+    assert done.returncode == 42
+    assert reason(bench).startswith("run: exit 42: ")
+    assert reason(bench).endswith("CUDA out of memory")
+    assert bench.keys() == []
+
+
+def test_a_long_reason_is_cut_between_characters(bench: Workbench) -> None:
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND="printf 'ü%.0s' {1..4000}; exit 1")
+    assert done.returncode == 1
+    assert reason(bench).startswith("run: exit 1: ü")
+
+
+def test_a_missing_input_fails_before_the_command(bench: Workbench) -> None:
+    bench.put("mine/a", "a")
+    done = bench.run(
+        "scripts/run_job.sh",
+        # The first of two: the second would succeed.
+        TORCHLIFT_INPUTS=f"data=s3://{bench.bucket}/inputs/none/ two=plain+s3://{bench.bucket}/mine/",
+        TORCHLIFT_COMMAND="touch ran",
+    )
+    assert done.returncode != 0
+    assert reason(bench).startswith("fetch: exit 1: ")
+    assert "has no manifest.json" in reason(bench)
+    assert not (bench.work / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["../up", "$(touch${IFS}ran)", ""])
+def test_an_unsafe_input_name_is_refused(bench: Workbench, name: str) -> None:
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_INPUTS=f"{name}=s3://x/y/", TORCHLIFT_COMMAND="touch ran")
+    assert done.returncode != 0
+    assert "is no name for an input" in reason(bench)
+    assert not (bench.work / "ran").exists()
+
+
+def test_a_command_that_writes_nothing_fails_at_publishing(bench: Workbench) -> None:
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND="true")
+    assert done.returncode != 0
+    assert reason(bench).startswith("publish: exit 1: ")
+    assert "nothing to publish" in reason(bench)
+    assert bench.keys() == []
+
+
+def test_a_launcher_goes_before_the_command(bench: Workbench) -> None:
+    done = bench.run(
+        "scripts/run_job.sh", "env", "LAUNCHED=with spaces", TORCHLIFT_COMMAND='printf "%s" "$LAUNCHED" >output/a'
+    )
+    assert done.returncode == 0, done.stdout
+    assert bench.read(f"{PREFIX}a") == b"with spaces"
+
+
+def test_a_store_that_does_not_answer_is_a_failure_not_an_absence(bench: Workbench) -> None:
+    done = bench.run(
+        "scripts/run_job.sh", TORCHLIFT_RESULT="s3://no-such-bucket-here/w/h/", TORCHLIFT_COMMAND="touch ran"
+    )
+    assert done.returncode != 0
+    assert reason(bench).startswith("probe: exit 1: ")
+    assert not (bench.work / "ran").exists()
+
+
+@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE"])
+def test_a_signal_arrives_with_no_content_type(bench: Workbench, receiver: Receiver, status: str) -> None:
+    receiver.refuse_next = 1
+    text = 'said "no" in\nü' + "ü" * 1000
+    done = bench.run("scripts/signal.sh", status, text, TORCHLIFT_HANDLE=receiver.url)
+    assert done.returncode == 0, done.stderr
+    assert receiver.refused == 0
+    assert receiver.content_types == [None]
+    [body] = receiver.bodies
+    assert body["Status"] == status
+    assert body["UniqueId"] == "0123456789abcdef"
+    assert body["Data"] == ""
+    assert body["Reason"].startswith('said "no" in\nü')
+    assert len(body["Reason"].encode()) <= 1000
+
+
+def test_a_signal_needs_a_status_and_somebody_who_waits(bench: Workbench, receiver: Receiver) -> None:
+    assert bench.run("scripts/signal.sh", "DONE", TORCHLIFT_HANDLE=receiver.url).returncode != 0
+    done = bench.run("scripts/signal.sh", "SUCCESS")
+    assert done.returncode != 0
+    assert "nobody waits" in done.stderr
+    assert receiver.bodies == []
