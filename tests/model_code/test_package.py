@@ -87,23 +87,28 @@ def test_the_code_imports_nothing_but_torch_transformers_and_itself() -> None:
                     )
 
 
-def test_the_unpacked_code_answers_in_an_empty_folder(weights: Path, tmp_path: Path) -> None:
-    package(weights, tmp_path / "model.tar.gz")
-    unpack(tmp_path / "model.tar.gz", tmp_path / "model")
-    script = """
+# Run with the unpacked folder as its argument.
+ANSWER = """
 import sys
 import inference
 model = inference.model_fn(sys.argv[1])
 body = '{"inputs": ["good film", "bad film"], "parameters": {"top_k": 1}}'
 request = inference.input_fn(body, "application/json")
 print(inference.output_fn(inference.predict_fn(request, model), "application/json")[0])
-ours = [module.__file__ for name, module in sys.modules.items() if name.startswith(("model_code", "inference"))]
-assert all(path.startswith(sys.argv[1]) for path in ours), ours
+for name, module in sys.modules.items():
+    if name.startswith(("model_code", "inference")):
+        assert module.__file__.startswith(sys.argv[1]), module
 """
+
+
+def test_the_unpacked_code_answers_in_an_empty_folder(weights: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    package(weights, tmp_path / "model.tar.gz")
+    unpack(tmp_path / "model.tar.gz", folder)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "model")],
-        cwd=tmp_path / "model", capture_output=True, text=True, check=False,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path / "model" / "code"), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", ANSWER, str(folder)],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "code"), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert '"label": "positive"' in done.stdout and '"label": "negative"' in done.stdout
