@@ -96,7 +96,7 @@ def _members(archive: Path, *, max_bytes: int, max_files: int) -> Iterator[tuple
     """(name, stream) of every file; a stream is valid until the next one. Folders are passed over."""
     seen: set[str] = set()
     total = 0
-    with tarfile.open(archive, "r:gz") as tar:
+    with gzip.open(archive) as packed, tarfile.open(fileobj=packed, mode="r:") as tar:
         for count, member in enumerate(tar, start=1):
             if count > max_files:
                 raise ArchiveError(f"{archive}: more than {max_files} entries")
@@ -115,6 +115,10 @@ def _members(archive: Path, *, max_bytes: int, max_files: int) -> Iterator[tuple
             if total > max_bytes:
                 raise ArchiveError(f"{archive}: unpacks to more than {max_bytes} bytes")
             yield name, stream
+        # tarfile stops at its end mark: only reading on to gzip's own end checks the checksum.
+        while block := packed.read(CHUNK):
+            if block.strip(b"\0"):
+                raise ArchiveError(f"{archive}: has something behind its end")
 
 
 @contextlib.contextmanager

@@ -34,6 +34,12 @@ class Ranks:
         """Whether this process is the one that writes files and prints."""
         return self.rank == 0
 
+    def has_bf16(self) -> bool:
+        """Whether this processor multiplies bfloat16 matrices; emulated, that is slower than float32."""
+        if self.device.type == "cuda":
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
     def print(self, line: str) -> None:
         """Print once for all ranks, at once."""
         if self.first:

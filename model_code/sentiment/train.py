@@ -51,6 +51,9 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
     # ---- data and model ------------------------------------------------------------------------------------
     torch.manual_seed(options.seed)  # the fresh head is the same on every rank
     torch.set_float32_matmul_precision("high")  # TF32 on GPUs that have it
+    bf16 = options.bf16 and ranks.has_bf16()
+    if options.bf16 and not bf16:
+        ranks.print(f"this {ranks.device.type} has no bfloat16: training in float32")
     data = load(options.data)
     model, tokenizer = load_base(options.base_model, data.labels)
     model.to(ranks.device)
@@ -98,7 +101,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
     def score_split(name: str) -> dict[str, Any]:
         return score(
             model, ids[name], data.splits[name].labels, label_count=len(data.labels),
-            pad_id=tokenizer.pad_token_id, longest=longest, batch=options.batch_size * 4, bf16=options.bf16,
+            pad_id=tokenizer.pad_token_id, longest=longest, batch=options.batch_size * 4, bf16=bf16,
             ranks=ranks,
         )  # fmt: skip
 
@@ -126,7 +129,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
             mine = mine or whole[:1]  # a rank left without a sentence takes part with share 0
             inputs = pad([ids["train"][i] for i in mine], pad_id=tokenizer.pad_token_id, longest=longest)
             wanted = torch.tensor([labels[i] for i in mine], device=ranks.device)
-            with torch.autocast(ranks.device.type, dtype=torch.bfloat16, enabled=options.bf16):
+            with torch.autocast(ranks.device.type, dtype=torch.bfloat16, enabled=bf16):
                 logits = network(**{name: value.to(ranks.device) for name, value in inputs.items()}).logits
             loss = torch.nn.functional.cross_entropy(logits.float(), wanted) * share
             optimizer.zero_grad(set_to_none=True)

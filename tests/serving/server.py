@@ -18,7 +18,8 @@ from pathlib import Path
 
 import psutil
 
-REPOSITORY = Path(__file__).parents[2]
+# The TorchServe environment that `make setup` builds beside the main one.
+PYTHON = Path(__file__).parents[2] / ".venvs" / "torchserve" / "bin" / "python"
 START_SECONDS = 180
 
 
@@ -55,16 +56,10 @@ class Server:
         return [launcher, *launcher.children(recursive=True)]
 
 
-def torchserve_python() -> Path:
-    """The Python of the TorchServe environment that `make` builds beside the main one."""
-    given = os.environ.get("TORCHLIFT_TORCHSERVE_PYTHON")
-    return Path(given) if given else REPOSITORY / ".venvs" / "torchserve" / "bin" / "python"
-
-
 @contextlib.contextmanager
 def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
     """Serve the unpacked archive in `model_dir`; ready means that an invocation was answered with 200."""
-    python = torchserve_python()
+    python = PYTHON
     # A short path: the workers' Unix sockets lie in it, and their names may have 107 characters at most.
     scratch = Path(tempfile.mkdtemp(prefix="ts-"))
     (scratch / "base").mkdir()
