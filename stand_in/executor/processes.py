@@ -92,7 +92,7 @@ def spawn(command: list[str], *, env: dict[str, str], cwd: Path, log: Path) -> C
     finally:
         os.close(lifeline_read)
         os.close(status_write)
-    with open(status_read, "rb") as pipe:
+    with os.fdopen(status_read, "rb") as pipe:
         answer = pipe.read()
     if not answer.isdigit():
         os.close(lifeline_write)

@@ -106,7 +106,7 @@ def test_nothing_survives_a_killed_parent(tmp_path: Path, number: signal.Signals
         "time.sleep(60)"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, env=ENV | {"PYTHONPATH": os.getcwd()}
+        [sys.executable, "-c", program], cwd=tmp_path, env=ENV | {"PYTHONPATH": str(Path.cwd())}
     )
     pids = pids_in(found, 3)
     assert all(alive(pid) for pid in pids)
