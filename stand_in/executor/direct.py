@@ -1,0 +1,78 @@
+"""Direct mode: which command stands for a job, and which program for a serving image. The one table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+IN_BUNDLE = ""
+"""The job's code is all in its source bundle."""
+IN_IMAGE = "image"
+"""The job's code is in the image that an earlier job built; here the checkout takes the image's place."""
+
+RUN_JOB = ("bash", "scripts/run_job.sh")
+BUILD_IMAGE = "python -m stand_in.executor.direct_image"
+
+
+@dataclass(frozen=True)
+class DirectJob:
+    """A command, run in the unpacked source bundle, with `<checkout>/<venv>/bin` first on PATH."""
+
+    command: tuple[str, ...] = RUN_JOB
+    venv: str = ".venv"
+    instead: str = ""
+    """What takes the place of TORCHLIFT_COMMAND, for what cannot be done without Docker."""
+    code: str = IN_BUNDLE
+
+
+JOBS = {
+    "hub-mirror": DirectJob(),
+    "sentiment-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "sentiment-train": DirectJob(code=IN_IMAGE),
+    "serving-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "sentiment-package": DirectJob(),
+}
+
+
+@dataclass(frozen=True)
+class DirectServer:
+    """A serving program for containers whose image is in one of `repositories` (name endings)."""
+
+    program: str
+    repositories: tuple[str, ...]
+    probe: bytes
+    """A request that a working model answers with 200: `/ping` proves nothing."""
+
+
+SERVERS = (
+    DirectServer(
+        program="TorchServe",
+        repositories=("sentiment-serving", "pytorch-inference", "pytorch-inference-arm64"),
+        probe=json.dumps({"inputs": "Is the model there?"}).encode(),
+    ),
+)
+
+
+class NoDirectMode(LookupError):
+    """Direct mode has no line for this job or image; the message says what to do."""
+
+
+def job(name: str) -> DirectJob:
+    """The line of a job (its tag `torchlift:job`). Raises NoDirectMode."""
+    if name not in JOBS:
+        known = ", ".join(sorted(JOBS))
+        raise NoDirectMode(
+            f"direct mode does not know the job '{name}' (it knows {known}): add a line to stand_in/executor/direct.py"
+        )
+    return JOBS[name]
+
+
+def server(image: str) -> DirectServer:
+    """The program for a container image's URI. Raises NoDirectMode."""
+    repository = image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]
+    for one in SERVERS:
+        if any(repository == known or repository.endswith(f"-{known}") for known in one.repositories):
+            return one
+    raise NoDirectMode(
+        f"direct mode has no program for the image '{image}': add its repository to stand_in/executor/direct.py"
+    )

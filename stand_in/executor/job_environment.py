@@ -1,0 +1,58 @@
+"""The job's environment as an instance's user data carries it."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+
+MARK = "TORCHLIFT_JOB_ENV"
+
+
+class NoJobEnvironment(ValueError):
+    """The user data carries no job's environment; the message says what is wrong with it."""
+
+
+def from_user_data(user_data: str | bytes) -> dict[str, str]:
+    """Read the here-document that user data writes to `/etc/torchlift/job.env`.
+
+    It lies between a line that ends in `<<'TORCHLIFT_JOB_ENV'` and a line `TORCHLIFT_JOB_ENV`, one shell-quoted
+    `NAME=value` after the other. `user_data` may be base64-encoded. Raises NoJobEnvironment.
+    """
+    lines = iter(_text(user_data).splitlines())
+    for line in lines:
+        if line.rstrip().endswith(f"<<'{MARK}'"):
+            break
+    else:
+        raise NoJobEnvironment("the user data writes no /etc/torchlift/job.env")
+    document = []
+    for line in lines:
+        if line == MARK:
+            break
+        document.append(line)
+    else:
+        raise NoJobEnvironment(f"the user data's here-document has no closing line {MARK}")
+    return _assignments("\n".join(document))
+
+
+def _assignments(text: str) -> dict[str, str]:
+    found = {}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise NoJobEnvironment(f"the job's environment is not quoted for a shell: {error}") from error
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not separator or not name.isidentifier():
+            raise NoJobEnvironment(f"'{word[:80]}' is no NAME=value")
+        found[name] = value
+    return found
+
+
+def _text(user_data: str | bytes) -> str:
+    raw = user_data.encode() if isinstance(user_data, str) else user_data
+    if not raw.startswith(b"#!"):
+        try:
+            raw = base64.b64decode(raw, validate=True)
+        except ValueError:
+            pass
+    return raw.decode(errors="replace")

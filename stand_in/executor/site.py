@@ -1,0 +1,57 @@
+"""Where the stand-in is: its address, its folders, and the environment that its children get."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from stand_in.environment import isolated_environment
+from stand_in.executor.state import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What every part of the executor needs to know."""
+
+    base_url: str
+    state_dir: Path
+    repo_root: Path
+    registry: Registry = field(default_factory=Registry)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def environment(self, region: str) -> dict[str, str]:
+        """Variables for a child that may reach the stand-in and nothing else."""
+        home = self.state_dir / "home"
+        home.mkdir(parents=True, exist_ok=True)
+        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home) | {
+            "HOME": str(home)
+        }
+
+    def client(self, service: str, region: str) -> Any:
+        """A boto3 client that can only reach the stand-in; one per service and region, shared by threads."""
+        with self._lock:
+            if (service, region) not in self._clients:
+                session = boto3.session.Session(
+                    aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
+                )
+                config = Config(
+                    retries={"max_attempts": 1},
+                    ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # the stubs lack it
+                )
+                self._clients[service, region] = session.client(  # type: ignore[call-overload]
+                    service, endpoint_url=self.base_url, config=config
+                )
+            return self._clients[service, region]
+
+    def log_path(self, name: str) -> Path:
+        """A new log file's path: numbered, so that a list of the folder tells the order."""
+        with self._lock:
+            return self.state_dir / "logs" / f"{next(self._numbers):03d}-{name}.log"
