@@ -1,0 +1,66 @@
+#!/bin/bash
+# run_job.sh [LAUNCHER...]: one job, from inputs to published result. Every job runs through here, in CodeBuild, on an
+# instance and on a developer's machine alike.
+#
+# LAUNCHER goes before the command, such as `docker run … IMAGE`. On failure the exit status is not zero (the command's
+# own, if it was the command) and $TORCHLIFT_WORK/reason.txt says in at most 1 kB which step failed and how.
+set -euo pipefail
+
+: "${TORCHLIFT_JOB:?}" "${TORCHLIFT_HASH:?}" "${TORCHLIFT_RESULT:?}" "${TORCHLIFT_COMMAND:?}"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$here/common.sh"
+export TORCHLIFT_HOME="${TORCHLIFT_HOME:-/opt/torchlift}"
+export TORCHLIFT_WORK="${TORCHLIFT_WORK:-/opt/torchlift/work}"
+export PYTHONPATH="$TORCHLIFT_HOME${PYTHONPATH:+:$PYTHONPATH}"
+mkdir -p "$TORCHLIFT_WORK"/{inputs,output,checkpoints}
+cd "$TORCHLIFT_WORK"
+rm -f reason.txt
+
+# step NAME COMMAND...: runs a step, shows its output, keeps its log and, on failure, the reason and the exit status.
+step() {
+  local name="$1" status=0
+  shift
+  say "$TORCHLIFT_JOB $TORCHLIFT_HASH: $name"
+  "$@" 2>&1 | tee step.log || status=$?
+  [ "$status" -ne 0 ] || return 0
+  {
+    echo "$name: exit $status: "
+    # The end of the log says why; progress bars and colours say nothing.
+    tail -n 15 step.log | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*m//g' | grep -v '^[[:space:]]*$' | tail -c 850
+  } | python3 -c '
+import sys
+text = sys.stdin.buffer.read().decode("utf-8", "ignore")
+sys.stdout.buffer.write(" ".join(text.split()).encode()[:1000].decode("utf-8", "ignore").encode())
+' >reason.txt
+  say "$(cat reason.txt)" >&2
+  exit "$status"
+}
+
+probe() {
+  local there=no
+  if result_exists "$TORCHLIFT_RESULT"; then there=yes; fi
+  echo "$there" >result_was_there
+}
+
+fetch_inputs() {
+  local entry name
+  for entry in ${TORCHLIFT_INPUTS:-}; do
+    name="${entry%%=*}"
+    case "$name" in
+      '' | *[!A-Za-z0-9_-]*) die "'$name' is no name for an input" ;;
+    esac
+    # A function that runs under `||` is not ended by `set -e`.
+    bash "$here/fetch.sh" "${entry#*=}" "$TORCHLIFT_WORK/inputs/$name" || exit
+  done
+}
+
+set -f # entries of TORCHLIFT_INPUTS are not patterns
+step probe probe
+if [ "$(cat result_was_there)" = yes ]; then
+  say "$TORCHLIFT_RESULT is there already: nothing to do"
+  exit 0
+fi
+step fetch fetch_inputs
+step run "$@" bash -c "$TORCHLIFT_COMMAND"
+step publish bash "$here/publish.sh" output "$TORCHLIFT_RESULT"

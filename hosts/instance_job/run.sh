@@ -1,0 +1,159 @@
+#!/bin/bash
+# What torchlift-job.service runs at every boot of a job's instance: resume, run the job in its container, save
+# checkpoints meanwhile, signal, and end the instance, whether the job succeeded or failed.
+#
+# A host that is shut down or reclaimed says nothing to the stack: the group replaces it, and the next one resumes.
+set -euo pipefail
+
+set -a
+# shellcheck source=/dev/null
+. "${TORCHLIFT_ENV_FILE:-/etc/torchlift/job.env}"
+TORCHLIFT_HOME="${TORCHLIFT_HOME:-/opt/torchlift}"
+TORCHLIFT_WORK="${TORCHLIFT_WORK:-/opt/torchlift/work}"
+set +a
+scripts="$TORCHLIFT_HOME/scripts"
+# shellcheck source=/dev/null
+. "$scripts/common.sh"
+CONTAINER=torchlift-job
+SAVE_EVERY_SECONDS="${TORCHLIFT_SAVE_EVERY_SECONDS:-60}"
+RUN_AS="${TORCHLIFT_RUN_AS:-1000:1000}"
+mkdir -p "$TORCHLIFT_WORK"
+log="$TORCHLIFT_WORK/host.log"
+exec > >(tee -a "$log") 2>&1
+
+instance_id() {
+  local token
+  if [ -n "${TORCHLIFT_INSTANCE_ID:-}" ]; then
+    echo "$TORCHLIFT_INSTANCE_ID"
+    return
+  fi
+  token="$(curl -sf --retry 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)"
+  curl -sf --retry 5 -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id
+}
+TORCHLIFT_INSTANCE_ID="$(instance_id)"
+export TORCHLIFT_INSTANCE_ID
+stream="$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID"
+
+# send_log: the host's own lines, beside the container's, which its log driver sends as they come.
+send_log() {
+  aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
+  tail -n 200 "$log" | python3 -c '
+import json, sys, time
+now = int(time.time() * 1000)
+lines = [line.rstrip("\n")[:2000] for line in sys.stdin.buffer.read().decode("utf-8", "replace").splitlines() if line.strip()]
+json.dump([{"timestamp": now, "message": line} for line in lines], sys.stdout)
+' >"$TORCHLIFT_WORK/events.json"
+  aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
+    --log-events "file://$TORCHLIFT_WORK/events.json" >/dev/null || true
+}
+
+# finish SUCCESS|FAILURE REASON: the only way out of a job that has ended.
+finish() {
+  trap - EXIT TERM
+  say "$1: $2"
+  stop_saving
+  bash "$scripts/signal.sh" "$1" "$TORCHLIFT_JOB on $TORCHLIFT_INSTANCE_ID: $2" ||
+    say "the signal is lost; the event of this instance's end makes up for it"
+  [ "$1" = FAILURE ] || bash "$scripts/checkpoints.sh" clear || true
+  send_log
+  local pause
+  for pause in 2 10 30 0; do
+    # With the decrement the group lets it go; without, it would start a replacement.
+    if aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
+      --should-decrement-desired-capacity >/dev/null; then
+      exit 0
+    fi
+    sleep "$pause"
+  done
+  say "the group does not let this instance go: shutting down"
+  systemctl poweroff
+  exit 1
+}
+
+saver=""
+save_meanwhile() {
+  while sleep "$SAVE_EVERY_SECONDS"; do
+    bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
+  done
+}
+stop_saving() {
+  [ -z "$saver" ] || kill "$saver" 2>/dev/null || true
+  saver=""
+}
+
+# The host goes down (reboot, interruption): keep what there is, and leave the rest to the next boot or host.
+# shellcheck disable=SC2329 # called by the trap
+on_shutdown() {
+  trap - EXIT TERM
+  say "the host is being shut down"
+  stop_saving
+  docker stop --time 20 "$CONTAINER" >/dev/null 2>&1 || true
+  bash "$scripts/checkpoints.sh" save || true
+  exit 0
+}
+trap 'finish FAILURE "run.sh ended unexpectedly; see the log"' EXIT
+trap on_shutdown TERM
+
+# remaining_seconds: what is left of the deadline, which counts from the first start of this deployment's attempt.
+remaining_seconds() {
+  local mark started now
+  mark="${TORCHLIFT_CHECKPOINTS}started-$(printf %s "$TORCHLIFT_HANDLE" | sha256sum | cut -c 1-16)"
+  s3_parts "$mark"
+  now="$(date +%s)"
+  if [ -n "$(object_size "$BUCKET" "$KEY")" ]; then
+    started="$(aws s3 cp --only-show-errors "$mark" -)"
+  else
+    started="$now"
+    printf %s "$now" | aws s3 cp --only-show-errors - "$mark"
+  fi
+  echo "$((started + TORCHLIFT_DEADLINE_SECONDS - now))"
+}
+remaining="$(remaining_seconds)"
+deadline_reason="the deadline of $((TORCHLIFT_DEADLINE_SECONDS / 60)) minutes has passed"
+[ "$remaining" -gt 0 ] || finish FAILURE "$deadline_reason"
+
+login_and_pull() {
+  local registry="${TORCHLIFT_IMAGE%%/*}" region
+  region="${registry#*.dkr.ecr.}"
+  aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry" &&
+    docker pull --quiet "$TORCHLIFT_IMAGE"
+}
+login_and_pull || finish FAILURE "the image $TORCHLIFT_IMAGE cannot be pulled"
+
+bash "$scripts/checkpoints.sh" restore || finish FAILURE "the checkpoints cannot be read"
+mkdir -p "$TORCHLIFT_WORK"/{inputs,output,checkpoints}
+chown -R "$RUN_AS" "$TORCHLIFT_WORK"/{output,checkpoints}
+
+launcher=(
+  docker run --rm --name "$CONTAINER" --user "$RUN_AS" --entrypoint /usr/bin/env
+  --volume "$TORCHLIFT_WORK:$TORCHLIFT_WORK" --workdir "$TORCHLIFT_WORK"
+  # Data loaders and NCCL share memory; Docker's default is 64 MiB.
+  --ipc host --ulimit memlock=-1 --ulimit stack=67108864
+  --security-opt no-new-privileges
+  --log-driver awslogs --log-opt "awslogs-region=$AWS_REGION" --log-opt "awslogs-group=$TORCHLIFT_LOG_GROUP"
+  --log-opt "awslogs-stream=$stream/container-$(date +%s)"
+  # A user without an entry in the image's passwd has neither.
+  --env HOME=/tmp --env USER=torchlift
+)
+while IFS='=' read -r name _; do
+  case "$name" in
+    '' | *[!A-Za-z0-9_]* | TORCHLIFT_HANDLE) ;;
+    *) launcher+=(--env "$name") ;;
+  esac
+done <"${TORCHLIFT_ENV_FILE:-/etc/torchlift/job.env}"
+if nvidia-smi; then launcher+=(--gpus all); fi
+docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
+
+save_meanwhile &
+saver=$!
+timeout --kill-after=60 "$remaining" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
+job=$!
+status=0
+wait "$job" || status=$?
+docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
+
+case "$status" in
+  0) finish SUCCESS "$TORCHLIFT_RESULT" ;;
+  124 | 137) finish FAILURE "$deadline_reason" ;;
+  *) finish FAILURE "$(cat "$TORCHLIFT_WORK/reason.txt" 2>/dev/null || echo "exit $status")" ;;
+esac

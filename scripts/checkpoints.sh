@@ -1,0 +1,69 @@
+#!/bin/bash
+# checkpoints.sh save|restore|clear: keeps a job's checkpoints in S3, so that a new host can resume.
+#
+# Each folder in $TORCHLIFT_WORK/checkpoints is one checkpoint; names that end in a number are in order of it. A
+# checkpoint is published like a result (manifest last), so one that was cut off while uploading is never resumed from.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+: "${TORCHLIFT_CHECKPOINTS:?}"
+folder="${TORCHLIFT_WORK:-/opt/torchlift/work}/checkpoints"
+saved="${TORCHLIFT_WORK:-/opt/torchlift/work}/saved_checkpoints"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# A folder that something was written to so lately may not be complete yet.
+QUIET_SECONDS="${TORCHLIFT_CHECKPOINT_QUIET_SECONDS:-20}"
+KEEP=2
+s3_parts "$TORCHLIFT_CHECKPOINTS"
+
+# stored: prints the names of all checkpoints in S3, newest first, complete or not.
+stored() {
+  aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$KEY" --delimiter / --output json | python3 -c '
+import json, sys
+text = sys.stdin.read()
+for item in (json.loads(text) if text.strip() else {}).get("CommonPrefixes") or []:
+    print(item["Prefix"].rstrip("/").rsplit("/", 1)[-1])
+' | sort --version-sort --reverse
+}
+
+save() {
+  local path name newest names position=0
+  mkdir -p "$folder" "$saved"
+  while IFS= read -r path; do
+    name="$(basename "$path")"
+    [ ! -e "$saved/$name" ] || continue
+    newest="$(find "$path" -type f -printf '%T@\n' | sort -n | tail -n 1)"
+    [ -n "$newest" ] || continue
+    [ "$(($(date +%s) - ${newest%.*}))" -ge "$QUIET_SECONDS" ] || continue
+    bash "$here/publish.sh" "$path" "$TORCHLIFT_CHECKPOINTS$name/"
+    touch "$saved/$name"
+  done < <(find "$folder" -mindepth 1 -maxdepth 1 -type d -name '[A-Za-z0-9]*' | sort --version-sort)
+  names="$(stored)"
+  for name in $names; do
+    position=$((position + 1))
+    [ "$position" -le "$KEEP" ] || aws s3 rm --only-show-errors --recursive "$TORCHLIFT_CHECKPOINTS$name/"
+  done
+}
+
+restore() {
+  local name names
+  # What a crash left here may be half written; what is in S3 is complete.
+  rm -rf "$folder" "$saved"
+  mkdir -p "$folder" "$saved"
+  names="$(stored)"
+  for name in $names; do
+    if bash "$here/fetch.sh" "$TORCHLIFT_CHECKPOINTS$name/" "$folder/$name"; then
+      touch "$saved/$name"
+      say "resumes from $name"
+      return
+    fi
+  done
+  say "no checkpoint to resume from"
+}
+
+case "${1:-}" in
+  save) save ;;
+  restore) restore ;;
+  clear) aws s3 rm --only-show-errors --recursive "$TORCHLIFT_CHECKPOINTS" ;;
+  *) die "usage: checkpoints.sh save|restore|clear" ;;
+esac

@@ -1,0 +1,57 @@
+#!/bin/bash
+# fetch.sh URI FOLDER: brings one input of a job into FOLDER, all of it or nothing.
+#
+#   s3://bucket/prefix/         what a job published: its manifest must be there, and sizes and SHA-256 must agree
+#   s3://bucket/file.zip        an archive: unpacked; another single object: copied
+#   plain+s3://bucket/prefix/   files that no job published: copied as they are, sizes compared with the listing
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+[ $# -eq 2 ] || die "usage: fetch.sh URI FOLDER"
+uri="$1"
+target="${2%/}"
+plain=""
+case "$uri" in plain+*) plain=1 uri="${uri#plain+}" ;; esac
+s3_parts "$uri"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+mkdir -p "$(dirname "$target")"
+partial="$(mktemp -d "$(dirname "$target")/.fetch-XXXXXX")"
+trap 'rm -rf "$partial"' EXIT
+mkdir "$partial/files"
+
+fetch_published() {
+  result_exists "$uri" || die "$uri is no result: it has no manifest.json"
+  aws s3 cp --only-show-errors "${uri}manifest.json" "$partial/manifest.json"
+  aws s3 cp --only-show-errors --recursive "$uri" "$partial/files"
+  rm -f "$partial/files/manifest.json"
+  python3 "$here/manifest.py" verify --prune "$partial/files" "$partial/manifest.json" ||
+    die "$uri does not agree with its manifest"
+}
+
+fetch_plain() {
+  aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$KEY" --output json >"$partial/listing.json"
+  aws s3 cp --only-show-errors --recursive "$uri" "$partial/files"
+  python3 "$here/manifest.py" copied "$partial/listing.json" "$KEY" "$partial/files" || die "$uri was not copied as a whole"
+}
+
+fetch_object() {
+  local name="${KEY##*/}"
+  aws s3 cp --only-show-errors "$uri" "$partial/$name"
+  case "$name" in
+    *.zip)
+      # Python's zipfile never writes outside its target.
+      python3 -m zipfile -e "$partial/$name" "$partial/files" || die "$uri is no sound zip file"
+      ;;
+    *) mv "$partial/$name" "$partial/files/$name" ;;
+  esac
+}
+
+case "$uri" in
+  */) if [ -n "$plain" ]; then fetch_plain; else fetch_published; fi ;;
+  *) fetch_object ;;
+esac
+rm -rf "$target"
+mv "$partial/files" "$target"
+say "fetched $uri"
