@@ -3,8 +3,8 @@
 python -m model_code.hub_mirror --base-model hf://owner/name@revision --data hf://owner/name/config@revision \
     --output DIR
 
-Writes DIR/base_model (the files that transformers reads) and DIR/data (text layout). Needs huggingface_hub and
-datasets; training and serving then need no hub.
+Writes DIR/base_model (the files that transformers reads) and DIR/data (text layout). Needs huggingface_hub
+and datasets; training and serving then need no hub.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def mirror_model(source: HubSource, target: Path) -> None:
 
 
 def mirror_data(source: HubSource, target: Path) -> None:
-    """Write the data set to `target` in the text layout; it is whole or absent. Raises MirrorError or DataError."""
+    """Write the data set to `target` in the text layout; whole or absent. Raises MirrorError or DataError."""
     from model_code.sentiment import data
 
     try:

@@ -48,7 +48,7 @@ def parse_answer(body: bytes, *, texts: int) -> list[list[Judgement]]:
 def ask(
     endpoint: str, texts: Sequence[str], *, top_k: int | None = None, client: Any = None
 ) -> list[list[Judgement]]:
-    """Judgements of `texts` by the SageMaker endpoint of that name; `client` is a boto3 sagemaker-runtime client.
+    """Judgements of `texts` by a SageMaker endpoint; `client` is a boto3 sagemaker-runtime client.
 
     Raises RequestError with the endpoint's own sentence when it refuses the request.
     """

@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def evaluate(options: argparse.Namespace, data: Data, ranks: Ranks) -> dict[str, Any]:
-    """metrics.scores of the split, with its name, size and labels. The labels of model and data must agree."""
+    """metrics.scores of the split, with its name, size and labels; model and data must agree on these."""
     if options.split not in data.splits:
         raise DataError(f"{options.data}: has no split {options.split}")
     model, tokenizer, labels = load_saved(options.model)
