@@ -1,0 +1,103 @@
+"""ExecutionRole: what SageMaker may do for one endpoint, written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from torchlift import permissions
+
+# Neither the look-ups nor the removal of an interface's permission can be narrowed to a resource.
+_ANY_RESOURCE = (
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+)
+
+
+class ExecutionRole(Construct):
+    """Reads one prefix, pulls one repository, logs to one group, and places network interfaces."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        model_bucket: s3.IBucket,
+        model_prefix: str,
+        key: kms.IKey,
+        repository: ecr.IRepository,
+        log_group: logs.ILogGroup,
+        subnets: Sequence[ec2.ISubnet],
+        security_group: ec2.ISecurityGroup,
+        alarm_names: Sequence[str],
+    ) -> None:
+        """Declare the role.
+
+        :param model_prefix: ends in a slash; all versions of the model lie below it, so a new one changes no role
+        :param alarm_names: alarms that roll an update back: SageMaker reads them with this role
+        """
+        super().__init__(scope, id)
+        stack = Stack.of(self)
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "sagemaker.amazonaws.com", conditions=permissions.this_account_only(stack)
+            ),
+        )
+        permissions.allow(
+            self.role, actions=["s3:GetObject"], resources=[model_bucket.arn_for_objects(f"{model_prefix}*")]
+        )
+        permissions.use_key(self.role, key=key, actions=["kms:Decrypt"])
+        permissions.pull_image(self.role, repository_arns=[repository.repository_arn])
+        permissions.allow(
+            self.role,
+            actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+            resources=[log_group.log_group_arn],
+        )
+        permissions.allow(
+            self.role,
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
+        )
+        permissions.allow(
+            self.role,
+            actions=["cloudwatch:DescribeAlarms"],
+            resources=[
+                f"arn:{stack.partition}:cloudwatch:{stack.region}:{stack.account}:alarm:{name}" for name in alarm_names
+            ],
+        )
+        self._allow_interfaces(subnets, security_group)
+
+    def _allow_interfaces(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:
+        stack = Stack.of(self)
+        here = f"arn:{stack.partition}:ec2:{stack.region}:{stack.account}"
+        interfaces = f"{here}:network-interface/*"
+        permissions.allow(
+            self.role,
+            actions=["ec2:CreateNetworkInterface"],
+            resources=[
+                interfaces,
+                f"{here}:security-group/{security_group.security_group_id}",
+                *(f"{here}:subnet/{subnet.subnet_id}" for subnet in subnets),
+            ],
+        )
+        permissions.allow(
+            self.role,
+            actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
+            resources=[interfaces],
+        )
+        permissions.allow(self.role, actions=_ANY_RESOURCE, resources=["*"])

@@ -1,0 +1,51 @@
+"""Which files each job runs. A job's hash covers exactly these, so a file too many costs a training run some day.
+
+A test compares the lists of modules with what the entry points import.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCRIPTS: Final = "scripts"
+HOST: Final = "hosts/instance_job"
+ONLY_FOR_IMAGES: Final = ("build_image.sh",)
+"""Left out of the bundles of jobs that build no image."""
+
+
+def _modules(*names: str) -> tuple[str, ...]:
+    """Files of model_code by module name, with the packages they lie in."""
+    packages = ["model_code/__init__.py"]
+    if any(name.startswith("sentiment.") for name in names):
+        packages.append("model_code/sentiment/__init__.py")
+    return (*packages, *(f"model_code/{name.replace('.', '/')}.py" for name in names))
+
+
+HUB_MIRROR: Final = _modules("hub_mirror", "sources", "sentiment.data", "sentiment.labels")
+
+TRAINING: Final = _modules(
+    "sources",
+    "sentiment.arguments",
+    "sentiment.batches",
+    "sentiment.checkpoints",
+    "sentiment.data",
+    "sentiment.labels",
+    "sentiment.metrics",
+    "sentiment.models",
+    "sentiment.ranks",
+    "sentiment.recipe",
+    "sentiment.report",
+    "sentiment.scoring",
+    "sentiment.train",
+)
+
+PACKAGING: Final = _modules(
+    "sentiment.archive",
+    "sentiment.package",
+    "sentiment.labels",
+    # What goes into the archive.
+    "sentiment.classifier",
+    "sentiment.inference",
+    "sentiment.protocol",
+    "sentiment.toolkit",
+)

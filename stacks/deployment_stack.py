@@ -1,0 +1,36 @@
+"""What all stacks of a deployment have in common."""
+
+from __future__ import annotations
+
+from aws_cdk import Environment, RemovalPolicy, Stack
+from constructs import Construct
+
+from settings import Settings, names
+from torchlift.log_retention import retention
+
+
+class DeploymentStack(Stack):
+    """Named, described, tagged, and protected from removal unless it is ephemeral.
+
+    Tags are the stack's own, which CloudFormation passes on to every resource: in the template they would make a
+    change of owner look like a change of a job.
+    """
+
+    def __init__(
+        self, scope: Construct, kind: str, *, settings: Settings, description: str, workload: str | None = None
+    ) -> None:
+        """Declare the stack `Torchlift-<deployment>-<kind>`, in the settings' region and, when given, account."""
+        deployment = settings.deployment
+        tags = {names.TAG_DEPLOYMENT: deployment.name, names.TAG_OWNER: deployment.owner}
+        if workload is not None:
+            tags[names.TAG_WORKLOAD] = workload
+        super().__init__(
+            scope,
+            names.stack_name(deployment.name, kind),
+            env=Environment(region=deployment.region, account=deployment.account),
+            description=f"Torchlift {deployment.name}: {description}",
+            termination_protection=not deployment.ephemeral,
+            tags=tags,
+        )
+        self.log_retention = retention(settings.logs.retention_days)
+        self.removal_policy = RemovalPolicy.DESTROY if deployment.ephemeral else RemovalPolicy.RETAIN

@@ -1,0 +1,111 @@
+"""Foundation: what every workload stands on and no workload changes. It refers to no other stack."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from settings import Settings, names
+from stacks.deployment_stack import DeploymentStack
+from torchlift.account_budget import AccountBudget
+from torchlift.alarm_topic import AlarmTopic
+from torchlift.artifact_bucket import ArtifactBucket
+from torchlift.encryption_key import EncryptionKey
+from torchlift.image_repository import ImageRepository
+from torchlift.network import ExistingNetwork, Network, NewNetwork
+
+
+class Foundation(DeploymentStack):
+    """Network, key, bucket, repositories, job logs, alarm topic, budget."""
+
+    def __init__(self, scope: Construct, *, settings: Settings) -> None:
+        """Declare everything; workloads take it from the attributes."""
+        super().__init__(scope, "Foundation", settings=settings, description="network, key, bucket and repositories")
+        self._settings = settings
+        ephemeral = settings.deployment.ephemeral
+        self.key = EncryptionKey(
+            self,
+            "EncryptionKey",
+            description=f"Torchlift {settings.deployment.name}",
+            removal_policy=self.removal_policy,
+        ).key
+        self.network = self._build_network()
+        self.bucket = ArtifactBucket(
+            self, "Artifacts", key=self.key, ephemeral=ephemeral, log_retention=self.log_retention
+        ).bucket
+        self.repositories: dict[str, ecr.IRepository] = {
+            name: ImageRepository(self, _pascal(name), key=self.key, ephemeral=ephemeral).repository
+            for name in names.REPOSITORIES
+        }
+        self.job_logs: dict[str, logs.ILogGroup] = {job: self._build_job_logs(job) for job in names.JOBS}
+        self.endpoint_security_groups = {"sentiment": self._build_endpoint_security_group("sentiment")}
+        self.alarm_topic = AlarmTopic(self, "Alarms", key=self.key, email=settings.alarms.email).topic
+        self._build_budget()
+        CfnOutput(self, names.OUTPUT_BUCKET, value=self.bucket.bucket_name)
+
+    def _build_network(self) -> Network:
+        network = self._settings.network
+        if network.existing_vpc is not None:
+            return ExistingNetwork(
+                self,
+                "Network",
+                vpc_id=network.existing_vpc.vpc_id,
+                cidr=network.existing_vpc.cidr,
+                zones=network.zones,
+                subnet_ids=network.existing_vpc.private_subnet_ids,
+            )
+        return NewNetwork(
+            self,
+            "Network",
+            egress=network.egress,
+            cidr=network.cidr,
+            zones=network.zones,
+            key=self.key,
+            log_retention=self.log_retention,
+            removal_policy=self.removal_policy,
+        )
+
+    def _build_job_logs(self, job: str) -> logs.LogGroup:
+        """Here, not in the workload's stack: when that one rolls back, the reason must stay readable.
+
+        The name is fixed because operators look for it, so the group always goes with the stack: one that stayed
+        would be in the way of the next deployment of the same name.
+        """
+        return logs.LogGroup(
+            self,
+            f"{_pascal(job)}Logs",
+            log_group_name=names.log_group_of_job(self._settings.deployment.name, job),
+            retention=self.log_retention,
+            encryption_key=self.key,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+    def _build_endpoint_security_group(self, workload: str) -> ec2.SecurityGroup:
+        """Here, because SageMaker's network interfaces outlive the endpoint by minutes and block the group's removal."""
+        group = ec2.SecurityGroup(
+            self,
+            f"{_pascal(workload)}EndpointSecurityGroup",
+            vpc=self.network.vpc,
+            description=f"SageMaker endpoint {workload}: HTTPS out, nothing in",
+            allow_all_outbound=False,
+        )
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "The model's archive, from S3")
+        return group
+
+    def _build_budget(self) -> None:
+        budget = self._settings.budget
+        if budget.monthly_usd is not None and budget.email is not None:
+            AccountBudget(
+                self,
+                "Budget",
+                monthly_usd=budget.monthly_usd,
+                email=budget.email,
+                topic_arn=self.alarm_topic.topic_arn,
+            )
+
+
+def _pascal(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("-"))

@@ -1,0 +1,176 @@
+"""Training: from base model and data to weights in S3."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Duration
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from settings import Settings, names
+from settings.images import base_image
+from settings.models import Training as TrainingSettings
+from stacks import bundles
+from stacks.deployment_stack import DeploymentStack
+from stacks.foundation import Foundation
+from stacks.training_command import training_command
+from stacks.training_inputs import BASE_MODEL, DATA, TrainingInputs, training_inputs
+from stacks.weights import WEIGHTS_PREFIX, Weights
+from torchlift.content_hash import job_hash
+from torchlift.image_job import ImageJob
+from torchlift.instance_job import InstanceJob
+from torchlift.interactive_instance import InteractiveInstance
+from torchlift.job_data import JobResult
+from torchlift.job_services import JobServices
+from torchlift.launch_template import Machine
+from torchlift.source_bundle import SourceBundle
+
+WORKLOAD = "sentiment"
+IMAGE_DIR = "containers/sentiment-training"
+REPOSITORY = "sentiment-training"
+
+
+class Training(DeploymentStack):
+    """Mirror, image and training job; or a reference to weights that are there already."""
+
+    def __init__(self, scope: Construct, *, settings: Settings, training: TrainingSettings, foundation: Foundation):
+        """Declare what the mode asks for; :attr:`weights` is what serving takes."""
+        super().__init__(
+            scope, "Training", settings=settings, description="fine-tuning of the sentiment model", workload=WORKLOAD
+        )
+        self._settings = settings
+        self._training = training
+        self._foundation = foundation
+        self.weights: Weights
+        if training.mode == "skip":
+            assert training.weights_uri is not None
+            self.weights = Weights.given(uri=training.weights_uri, bucket=foundation.bucket, key=foundation.key)
+            self.add_stack_dependency(foundation)
+        else:
+            self.weights = self._build_training()
+        ssm.StringParameter(
+            self,
+            "WeightsParameter",
+            parameter_name=names.parameter_name(settings.deployment.name, WORKLOAD, "model"),
+            description="Weights of the sentiment model",
+            string_value=self.weights.uri,
+        )
+        CfnOutput(self, names.OUTPUT_WEIGHTS, value=self.weights.uri)
+
+    def _build_training(self) -> Weights:
+        foundation, training = self._foundation, self._training
+        services = JobServices(
+            self,
+            "Jobs",
+            deployment=self._settings.deployment.name,
+            workload=WORKLOAD,
+            log_retention=self.log_retention,
+            key=foundation.key,
+        )
+        inputs = training_inputs(
+            self,
+            sources={BASE_MODEL: training.base_model_source, DATA: training.data_source},
+            services=services,
+            bucket=foundation.bucket,
+            key=foundation.key,
+            log_group=foundation.job_logs["hub-mirror"],
+        )
+        image, image_hash, image_job = self._build_image(services)
+        weights, job = self._build_job(services, inputs, image, image_hash, image_job)
+        if training.mode == "interactive":
+            self._build_box(inputs, job)
+        return weights
+
+    def _build_image(self, services: JobServices) -> tuple[JobResult, str, ImageJob]:
+        source = SourceBundle(self, "ImageSource", paths=[bundles.SCRIPTS, IMAGE_DIR, *bundles.TRAINING])
+        base = base_image("pytorch-training").uri(self._settings.deployment.region)
+        hash = job_hash(job="sentiment-image", bundle_hash=source.content_hash, parameters={}, image=base)
+        result = JobResult.in_ecr(repository=self._foundation.repositories[REPOSITORY], tag=hash)
+        job = ImageJob(
+            self,
+            "Image",
+            services=services,
+            job="sentiment-image",
+            hash=hash,
+            result=result,
+            source=source,
+            base_image=base,
+            image_dir=IMAGE_DIR,
+            architecture=base_image("pytorch-training").arch,
+            # The image with CUDA needs more disk than a small builder has.
+            compute_type="BUILD_GENERAL1_LARGE",
+            log_group=self._foundation.job_logs["sentiment-image"],
+            key=self._foundation.key,
+        )
+        return result, hash, job
+
+    def _build_job(
+        self, services: JobServices, inputs: TrainingInputs, image: JobResult, image_hash: str, image_job: ImageJob
+    ) -> tuple[Weights, InstanceJob]:
+        foundation, training = self._foundation, self._training
+        source = SourceBundle(
+            self,
+            "TrainingSource",
+            paths=[bundles.SCRIPTS, bundles.HOST, *bundles.TRAINING],
+            exclude=bundles.ONLY_FOR_IMAGES,
+        )
+        command = training_command(training, inputs.folders)
+        hash = job_hash(
+            job="sentiment-train",
+            bundle_hash=source.content_hash,
+            parameters={"command": command, "inputs": inputs.identity},
+            image=image_hash,
+        )
+        result = JobResult.in_s3(bucket=foundation.bucket, prefix=f"{WEIGHTS_PREFIX}{hash}/", key=foundation.key)
+        job = InstanceJob(
+            self,
+            "Train",
+            services=services,
+            job="sentiment-train",
+            hash=hash,
+            result=result,
+            source=source,
+            image_uri=image.image_uri,
+            image_repository=foundation.repositories[REPOSITORY],
+            command=command,
+            inputs=inputs.inputs,
+            checkpoint_bucket=foundation.bucket,
+            vpc=foundation.network.vpc,
+            subnets=foundation.network.subnets_in(training.zones or foundation.network.zones),
+            machine=self._machine(),
+            deadline=Duration.minutes(training.deadline_minutes),
+            log_group=foundation.job_logs["sentiment-train"],
+            key=foundation.key,
+            after=[*inputs.after, image_job.done],
+        )
+        weights = Weights.trained(result=result, hash=hash, bucket=foundation.bucket, key=foundation.key)
+        return weights, job
+
+    def _build_box(self, inputs: TrainingInputs, job: InstanceJob) -> None:
+        foundation, training = self._foundation, self._training
+        subnets = foundation.network.subnets_in(training.zones or foundation.network.zones)
+        box = InteractiveInstance(
+            self,
+            "Box",
+            deployment=self._settings.deployment.name,
+            workload=WORKLOAD,
+            vpc=foundation.network.vpc,
+            subnet=subnets[0],
+            machine=self._machine(),
+            log_group=foundation.job_logs["sentiment-train"],
+            inputs=inputs.inputs,
+            image_repository=foundation.repositories[REPOSITORY],
+            key=foundation.key,
+        )
+        # One after the other: both at once need twice the vCPU quota.
+        box.node.add_dependency(job.done)
+
+    def _machine(self) -> Machine:
+        training = self._training
+        return Machine(
+            instance_type=training.instance_type,
+            root_volume_gib=training.root_volume_gib,
+            ami_id=training.ami_id,
+            ami_parameter=training.ami_parameter,
+            purchase=training.purchase,
+            capacity_reservation_id=training.capacity_reservation_id,
+        )
