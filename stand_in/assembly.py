@@ -11,19 +11,20 @@ import boto3
 from botocore.config import Config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 
-from stand_in import hooks_jobs, lambda_runtime, moto_corrections, sweep
+from stand_in import hooks_jobs, moto_corrections, sweep
 from stand_in.cloudformation.readback import read_back
 from stand_in.cloudformation.service import CloudFormation
-from stand_in.executor import Executor
+from stand_in.executor.executor import Executor
 from stand_in.hooks import Hooks
+from stand_in.lambda_runtime import FunctionNotFound
 from stand_in.server import Application
 
 
-def assemble(
-    *, base_url: str, account: str, state_dir: Path, root: Path
-) -> tuple[Application, Callable[[], None]]:
+def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tuple[Application, Callable[[], None]]:
     """The WSGI application, and a function that ends everything it started."""
     moto_corrections.apply()
+
+    executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
 
     def client(service: str, region: str) -> Any:
         session = boto3.session.Session(
@@ -34,12 +35,13 @@ def assemble(
         )
 
     def invoke(arn: str, payload: Mapping[str, Any], region: str) -> Any:
-        return lambda_runtime.invoke(arn, dict(payload), region=region)
+        try:
+            return executor.lambdas.invoke(arn, dict(payload), region=region).payload
+        except FunctionNotFound as error:
+            return {"errorMessage": str(error), "errorType": "ResourceNotFoundException"}
 
     cloudformation = CloudFormation(account=account, base_url=base_url, client=client, invoke_lambda=invoke)
     hooks = Hooks()
-    executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
-    lambda_runtime.configure(base_url=base_url, state_dir=state_dir)
     hooks_jobs.install(hooks, executor)
     moto = DomainDispatcherApplication(create_backend_app)
     application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks)

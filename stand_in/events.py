@@ -32,7 +32,13 @@ class Delivery:
 
 
 def new_event(
-    *, source: str, detail_type: str, detail: Mapping[str, Any], resources: list[str], region: str, account: str = ACCOUNT
+    *,
+    source: str,
+    detail_type: str,
+    detail: Mapping[str, Any],
+    resources: list[str],
+    region: str,
+    account: str = ACCOUNT,
 ) -> dict[str, Any]:
     """An event in EventBridge's envelope."""
     return {

@@ -6,7 +6,6 @@ that the job asked for in its configuration. So tags, media types and permission
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os

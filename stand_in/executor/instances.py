@@ -87,7 +87,12 @@ class Instances:
                 else f"an instance was taken out of service in response to an EC2 health check: {instance_id} is gone."
             )
             self._report(
-                key, group, instance_id, "EC2 Instance Terminate Successful", f"Terminating EC2 instance: {instance_id}", cause
+                key,
+                group,
+                instance_id,
+                "EC2 Instance Terminate Successful",
+                f"Terminating EC2 instance: {instance_id}",
+                cause,
             )
 
     def _start_new(self, key: Key) -> None:
@@ -167,6 +172,4 @@ def _event(region: str, kind: str, activity: dict[str, Any], instance_id: str) -
     resources = [activity["AutoScalingGroupARN"]]
     if instance_id:
         resources.append(f"arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance_id}")
-    return new_event(
-        source="aws.autoscaling", detail_type=kind, detail=detail, resources=resources, region=region
-    )
+    return new_event(source="aws.autoscaling", detail_type=kind, detail=detail, resources=resources, region=region)

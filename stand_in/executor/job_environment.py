@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
+from contextlib import suppress
 
 MARK = "TORCHLIFT_JOB_ENV"
 
@@ -51,8 +52,6 @@ def _assignments(text: str) -> dict[str, str]:
 def _text(user_data: str | bytes) -> str:
     raw = user_data.encode() if isinstance(user_data, str) else user_data
     if not raw.startswith(b"#!"):
-        try:
+        with suppress(ValueError):
             raw = base64.b64decode(raw, validate=True)
-        except ValueError:
-            pass
     return raw.decode(errors="replace")

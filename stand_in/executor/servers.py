@@ -14,6 +14,7 @@ from pathlib import Path
 
 from stand_in.executor.processes import Child, tail
 
+JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 INVOCATION_SECONDS = 60.0
 """SageMaker's own limit for a real-time invocation."""
 
@@ -81,7 +82,7 @@ class ModelServer:
         deadline, last = time.monotonic() + seconds, "no answer"
         while time.monotonic() < deadline and not cancelled.is_set():
             with suppress(OSError, http.client.HTTPException):
-                answer = self.post(probe, {"Content-Type": "application/json", "Accept": "application/json"}, seconds=30)
+                answer = self.post(probe, JSON, seconds=30)
                 if answer.status == 200:
                     return
                 last = f"{answer.status} {answer.body[:200].decode(errors='replace')}"

@@ -34,8 +34,8 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     import psutil
-    from retrying import retry
-    from sagemaker_pytorch_serving_container import serving, torchserve
+    from retrying import retry  # type: ignore[import-not-found]  # only in the TorchServe environment
+    from sagemaker_pytorch_serving_container import serving, torchserve  # type: ignore[import-not-found]
 
     @retry(stop_max_delay=60_000, wait_fixed=100)  # type: ignore[untyped-decorator]
     def own_java() -> Any:
