@@ -63,7 +63,7 @@ class WaitCondition(Resource):
         """Nothing exists beside the handle."""
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        return dict(props)
+        return {}
 
 
 @register
@@ -84,7 +84,7 @@ class CustomResource(Resource):
         self._ask(ctx, "Delete", props, PhysicalResourceId=physical_id)
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        return dict(props)
+        return {}
 
     @staticmethod
     def _ask(ctx: Context, request: str, props: Properties, **more: Any) -> Created:
@@ -139,4 +139,4 @@ class CdkMetadata(Resource):
         """There is nothing."""
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        return dict(props)
+        return {}

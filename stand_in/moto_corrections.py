@@ -1,0 +1,127 @@
+"""Where moto's answers differ from AWS's in what our templates use: see each function's docstring for the gap."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from moto.codebuild.models import CodeBuildBackend
+from moto.codebuild.responses import CodeBuildResponse
+from moto.core.responses import ActionResult
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.s3.models import FakeBucket
+from moto.sagemaker.models import FakeEndpointConfig
+from moto.sagemaker.responses import SageMakerResponse
+
+from stand_in.executor import moto_gaps
+
+_done = False
+
+
+def apply() -> None:
+    """Correct moto in this process, once."""
+    global _done
+    if _done:
+        return
+    _done = True
+    moto_gaps.close()
+    _bucket_policies_have_conditions()
+    _instance_types_are_checked_elsewhere()
+    _models_keep_their_isolation()
+    _endpoints_keep_their_deployment()
+    _projects_keep_everything()
+
+
+def _bucket_policies_have_conditions() -> None:
+    """moto enforces a statement as if it had no Condition: "deny without TLS" would deny everything."""
+
+    def get_permission(self: Any, action: str, resource: str) -> Any:
+        if self.policy is None:
+            return PermissionResult.NEUTRAL
+        policy = json.loads(self.policy.decode())
+        statements = [one for one in policy["Statement"] if "Condition" not in one]
+        if not statements:
+            return PermissionResult.NEUTRAL
+        return IAMPolicy(json.dumps(policy | {"Statement": statements})).is_action_permitted(action, resource)
+
+    FakeBucket.get_permission = get_permission
+
+
+def _instance_types_are_checked_elsewhere() -> None:
+    """moto's list of hosting types ends before Graviton; our provider asks botocore's."""
+    FakeEndpointConfig.validate_instance_type = lambda *_: None
+
+
+def _models_keep_their_isolation() -> None:
+    """moto drops EnableNetworkIsolation."""
+    create_model = SageMakerResponse.create_model
+
+    def respond(self: Any) -> ActionResult:
+        answer = create_model(self)
+        model = self.sagemaker_backend.describe_model(self._get_param("ModelName"))
+        model.enable_network_isolation = bool(self._get_param("EnableNetworkIsolation"))
+        return answer
+
+    SageMakerResponse.create_model = respond
+
+
+def _endpoints_keep_their_deployment() -> None:
+    """moto drops DeploymentConfig, which DescribeEndpoint shows as LastDeploymentConfig."""
+    for name in ("create_endpoint", "update_endpoint"):
+        original = getattr(SageMakerResponse, name)
+
+        def respond(self: Any, original: Any = original) -> ActionResult:
+            answer = original(self)
+            config = self._get_param("DeploymentConfig")
+            if config:
+                self.sagemaker_backend.endpoints[self._get_param("EndpointName")].last_deployment_config = config
+            return answer
+
+        setattr(SageMakerResponse, name, respond)
+
+
+def _projects_keep_everything() -> None:
+    """moto drops a project's encryption key, cannot update one, and keeps its builds when it is gone."""
+    create_project, delete_project = CodeBuildResponse.create_project, CodeBuildBackend.delete_project
+
+    def created(self: Any) -> ActionResult:
+        answer = create_project(self)
+        _fill(self, self.codebuild_backend.codebuild_projects[self._get_param("name")].project_metadata)
+        return answer
+
+    def updated(self: Any) -> ActionResult:
+        name = self._get_param("name")
+        metadata = self.codebuild_backend.codebuild_projects[name].project_metadata
+        for key in _PROJECT_KEYS:
+            value = self._get_param(key)
+            if value is not None:
+                metadata[key] = value
+        return ActionResult({"project": metadata})
+
+    def deleted(self: Any, project_name: str) -> None:
+        delete_project(self, project_name)
+        self.build_history.pop(project_name, None)
+        self.build_metadata_history.pop(project_name, None)
+
+    def _fill(response: Any, metadata: dict[str, Any]) -> None:
+        if response._get_param("encryptionKey"):
+            metadata["encryptionKey"] = response._get_param("encryptionKey")
+
+    CodeBuildResponse.create_project = created
+    CodeBuildResponse.update_project = updated
+    CodeBuildBackend.delete_project = deleted
+
+
+_PROJECT_KEYS = (
+    "description",
+    "source",
+    "artifacts",
+    "cache",
+    "environment",
+    "serviceRole",
+    "timeoutInMinutes",
+    "queuedTimeoutInMinutes",
+    "encryptionKey",
+    "tags",
+    "logsConfig",
+)

@@ -1,0 +1,139 @@
+"""What the stand-in holds, service by service, and what is left of it when everything should be gone."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Inventory = dict[str, str]
+"""{"service/region/collection/name": state}; the state is empty unless it matters."""
+
+IGNORED: Mapping[str, str] = {
+    "sts/assumed_roles": "sessions, which end by themselves",
+    "cloudwatch/metric_data": "data points, which AWS lets expire",
+    "cloudwatch/aws_metric_data": "data points, which AWS lets expire",
+    "logs/queries": "history of queries",
+    "ssm/_default_parameters": "AWS's own public parameters",
+    "events/event_buses/default": "AWS's own bus; rules are listed one by one",
+    "iam/aws_managed_policies": "AWS's own policies",
+    "iam/account_aliases": "not a resource of a stack",
+    "s3/pagination_tokens": "state of list calls",
+    "autoscaling/warm_pools": "part of their groups",
+}
+"""Collections of moto that hold no resources of an account, each with the reason."""
+GONE = frozenset({"terminated", "deleted", "deleting", "DELETED"})
+"""States that AWS shows for a while after the end."""
+SCHEDULED = "PendingDeletion"
+SERVICES = (
+    "applicationautoscaling",
+    "autoscaling",
+    "awslambda",
+    "budgets",
+    "cloudwatch",
+    "codebuild",
+    "ec2",
+    "ecr",
+    "events",
+    "iam",
+    "kms",
+    "logs",
+    "s3",
+    "sagemaker",
+    "secretsmanager",
+    "sns",
+    "sqs",
+    "ssm",
+    "sts",
+)
+"""Opened before the first look, so that what AWS puts into every account counts as there before."""
+SIMPLE = (str, int, float, bool, bytes, type(None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftovers:
+    """What is left: `found` should be empty, `scheduled` is deleted by AWS after a waiting period (KMS keys)."""
+
+    found: list[str]
+    scheduled: list[str]
+
+
+def snapshot(base_url: str) -> Inventory:
+    """What the stand-in at `base_url` holds."""
+    with urllib.request.urlopen(f"{base_url}/_torchlift/inventory", timeout=120) as answer:
+        return dict(json.load(answer))
+
+
+def leftovers(before: Inventory, after: Inventory) -> Leftovers:
+    """What is in `after` and was not in `before`."""
+    new = {name: state for name, state in after.items() if name not in before and state not in GONE}
+    return Leftovers(
+        found=sorted(name for name, state in new.items() if state != SCHEDULED),
+        scheduled=sorted(name for name, state in new.items() if state == SCHEDULED),
+    )
+
+
+def inventory(account: str, region: str) -> Inventory:
+    """Everything in every service that has been used; called in the stand-in.
+
+    Walks moto's own collections instead of a list of list-calls: what nobody thought of is found too.
+    """
+    from moto.backends import get_backend
+    from moto.core.base_backend import BackendDict
+
+    for service in SERVICES:
+        accounts: Any = get_backend(service)[account]
+        _ = accounts[region if region in accounts.regions else next(iter(accounts.regions))]
+    found: Inventory = {}
+    for backends in list(BackendDict._instances):
+        for region_name, backend in list(backends.get(account, {}).items()):
+            service = backends.service_name
+            for collection, content in list(vars(backend).items()):
+                if f"{service}/{collection}" in IGNORED or f"{backends.backend.__module__.split('.')[1]}/{collection}" in IGNORED:
+                    continue
+                for name, thing in _things(content):
+                    found[f"{service}/{region_name}/{collection}/{name}"] = _state(thing)
+    return found
+
+
+def _things(content: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Named things in nested dictionaries and lists."""
+    if isinstance(content, dict):
+        for key, value in list(content.items()):
+            name = f"{prefix}{key}"
+            if isinstance(value, (dict, list)) and value and not _is_description(value):
+                yield from _things(value, f"{name}/")
+            elif value or not isinstance(value, (dict, list)):
+                yield name, value
+    elif isinstance(content, (list, set)):
+        for index, value in enumerate(list(content)):
+            if isinstance(value, (dict, list)) and not _is_description(value):
+                yield from _things(value, f"{prefix}{index}/")
+            else:
+                yield f"{prefix}{_name(value, index)}", value
+
+
+def _is_description(value: Any) -> bool:
+    """A dictionary of plain values describes one thing; it does not hold things."""
+    return isinstance(value, dict) and any(isinstance(item, SIMPLE) for item in value.values())
+
+
+def _name(value: Any, index: int) -> str:
+    if isinstance(value, SIMPLE):
+        return str(value)
+    for attribute in ("arn", "id", "name"):
+        found = value.get(attribute) if isinstance(value, dict) else getattr(value, attribute, None)
+        if isinstance(found, str):
+            return found
+    return str(index)
+
+
+def _state(thing: Any) -> str:
+    for attribute in ("key_state", "state", "status"):
+        found = thing.get(attribute) if isinstance(thing, dict) else getattr(thing, attribute, None)
+        if isinstance(found, str):
+            return found
+    state = getattr(thing, "_state", None)
+    return str(getattr(state, "name", "") or "")
