@@ -84,7 +84,7 @@ class Foundation(DeploymentStack):
         )
 
     def _build_endpoint_security_group(self, workload: str) -> ec2.SecurityGroup:
-        """Here, because SageMaker's network interfaces outlive the endpoint by minutes and block the group's removal."""
+        """Here, because SageMaker's network interfaces outlive the endpoint by minutes and hold the group."""
         group = ec2.SecurityGroup(
             self,
             f"{_pascal(workload)}EndpointSecurityGroup",

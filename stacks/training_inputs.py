@@ -96,7 +96,11 @@ def _mirror(
         exclude=bundles.ONLY_FOR_IMAGES,
     )
     command = " ".join(
-        ["python3 -m model_code.hub_mirror", *(f"{OPTIONS[name]} {uri}" for name, uri in hub.items()), "--output output"]
+        [
+            "python3 -m model_code.hub_mirror",
+            *(f"{OPTIONS[name]} {uri}" for name, uri in hub.items()),
+            "--output output",
+        ]
     )
     install = f"python3 -m pip install --quiet {' '.join(MIRROR_REQUIREMENTS)}"
     hash = job_hash(

@@ -32,6 +32,4 @@ class AlarmTopic(Construct):
                 )
             )
         if email is not None:
-            sns.Subscription(
-                self, "Email", topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email
-            )
+            sns.Subscription(self, "Email", topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CustomResource, Duration, RemovalPolicy
+from aws_cdk import Acknowledgment, CustomResource, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
@@ -44,6 +44,13 @@ class ArtifactBucket(Construct):
             lifecycle_rules=_lifecycle(),
             removal_policy=RemovalPolicy.DESTROY if ephemeral else RemovalPolicy.RETAIN,
         )
+        Validations.of(self.bucket).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-S1",
+                reason="S3 delivers access logs hours late: a bucket for them would fill again after it was emptied "
+                "and hold up the removal; who reads what is for the account's CloudTrail data events",
+            )
+        )
         if ephemeral:
             self._empty_on_delete(key=key, log_retention=log_retention)
 
@@ -66,6 +73,7 @@ class ArtifactBucket(Construct):
             function.role,
             actions=["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload"],
             resources=[self.bucket.arn_for_objects("*")],
+            why="Emptying a bucket means every object in it",
         )
         empty = CustomResource(
             self,

@@ -31,8 +31,12 @@ class ClosedDefaultGroup(Construct):
             log_retention=log_retention,
             key=key,
         )
-        # Describing supports no resource-level permissions.
-        permissions.allow(function.role, actions=["ec2:DescribeSecurityGroups"], resources=["*"])
+        permissions.allow(
+            function.role,
+            actions=["ec2:DescribeSecurityGroups"],
+            resources=["*"],
+            why="Describing supports no resource-level permissions",
+        )
         permissions.allow(
             function.role,
             actions=["ec2:RevokeSecurityGroupIngress", "ec2:RevokeSecurityGroupEgress"],

@@ -15,7 +15,6 @@ from constructs import Construct
 
 from torchlift import permissions
 
-# Neither the look-ups nor the removal of an interface's permission can be narrowed to a resource.
 _ANY_RESOURCE = (
     "ec2:DeleteNetworkInterfacePermission",
     "ec2:DescribeDhcpOptions",
@@ -24,6 +23,8 @@ _ANY_RESOURCE = (
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
 )
+_WHY_ANY_RESOURCE = "Neither look-ups nor the removal of an interface's permission can be narrowed to a resource"
+_WHY_INTERFACES = "SageMaker makes network interfaces whose ids nobody knows before"
 
 
 class ExecutionRole(Construct):
@@ -53,12 +54,13 @@ class ExecutionRole(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions=permissions.this_account_only(stack)
-            ),
+            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com", conditions=permissions.this_account_only(stack)),
         )
         permissions.allow(
-            self.role, actions=["s3:GetObject"], resources=[model_bucket.arn_for_objects(f"{model_prefix}*")]
+            self.role,
+            actions=["s3:GetObject"],
+            resources=[model_bucket.arn_for_objects(f"{model_prefix}*")],
+            why="All versions of the model lie below this prefix: a new version, or a rollback, changes no role",
         )
         permissions.use_key(self.role, key=key, actions=["kms:Decrypt"])
         permissions.pull_image(self.role, repository_arns=[repository.repository_arn])
@@ -71,6 +73,7 @@ class ExecutionRole(Construct):
             self.role,
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
+            why="Metrics have no ARN; the condition narrows them to SageMaker's namespaces",
             conditions={"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
         )
         permissions.allow(
@@ -94,10 +97,12 @@ class ExecutionRole(Construct):
                 f"{here}:security-group/{security_group.security_group_id}",
                 *(f"{here}:subnet/{subnet.subnet_id}" for subnet in subnets),
             ],
+            why=_WHY_INTERFACES,
         )
         permissions.allow(
             self.role,
             actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
             resources=[interfaces],
+            why=_WHY_INTERFACES,
         )
-        permissions.allow(self.role, actions=_ANY_RESOURCE, resources=["*"])
+        permissions.allow(self.role, actions=_ANY_RESOURCE, resources=["*"], why=_WHY_ANY_RESOURCE)

@@ -28,9 +28,7 @@ class FlowLog(Construct):
         """Declare the group, the role that may write to it and nothing else, and the flow log."""
         super().__init__(scope, id)
         stack = Stack.of(self)
-        group = logs.LogGroup(
-            self, "Logs", retention=log_retention, removal_policy=removal_policy, encryption_key=key
-        )
+        group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy, encryption_key=key)
         role = iam.Role(
             self,
             "Role",

@@ -63,7 +63,7 @@ class HandlerFunction(Construct):
                 "Function",
                 code=code,
                 handler=f"torchlift.handlers.{handler}.handler.handle",
-                runtime=lambda_.Runtime.PYTHON_3_13,
+                runtime=lambda_.Runtime.PYTHON_3_14,
                 architecture=lambda_.Architecture.ARM_64,
                 description=description,
                 role=self.role,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Aws, Duration
+from aws_cdk import Acknowledgment, Aws, Duration, Validations
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
@@ -134,6 +134,7 @@ class InstanceJob(Construct):
             self.role,
             actions=["autoscaling:TerminateInstanceInAutoScalingGroup"],
             resources=[group_arn],
+            why=permissions.GROUP_ID,
         )
 
         user_data = render_user_data({**variables, "TORCHLIFT_GROUP": self.group_name, "TORCHLIFT_HANDLE": signal.url})
@@ -174,6 +175,13 @@ class InstanceJob(Construct):
                     key=f"{TAG_PREFIX}deployment", value=services.deployment, propagate_at_launch=True
                 )
             ],
+        )
+        Validations.of(self.group).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-AS3",
+                reason="A rule of EventBridge hands every failed launch and every end of an instance to signal_job, "
+                "which tells the stack; nobody needs a mail besides",
+            )
         )
         services.allow_group(group_arn=group_arn, result=result)
         self.done: IDependable = signal.run(

@@ -56,11 +56,11 @@ class JobServices(Construct):
             key=key,
             timeout=Duration.minutes(2),
         )
-        # Neither call supports resource-level permissions.
         permissions.allow(
             self.signal.role,
             actions=["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
             resources=["*"],
+            why="Neither call supports resource-level permissions",
         )
 
     def allow_build(self, *, project_arn: str, result: JobResult) -> None:
@@ -72,5 +72,10 @@ class JobServices(Construct):
     def allow_group(self, *, group_arn: str, result: JobResult) -> None:
         """Let the functions turn one Auto Scaling group on and off, and look for its result."""
         for function in (self.start, self.signal):
-            permissions.allow(function.role, actions=["autoscaling:SetDesiredCapacity"], resources=[group_arn])
+            permissions.allow(
+                function.role,
+                actions=["autoscaling:SetDesiredCapacity"],
+                resources=[group_arn],
+                why=permissions.GROUP_ID,
+            )
             result.grant_probe(function.role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, cast
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_ecr as ecr
@@ -10,6 +11,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+WILDCARD_METADATA: Final = "torchlift:wildcard"
+"""Metadata of a role: one entry for each wildcard in a resource of its policy, with the reason."""
+
+_BELOW_PREFIX: Final = "Everything below one prefix, whose object names only the job knows"
+_REGISTRY_TOKEN: Final = "ecr:GetAuthorizationToken supports no resource-level permissions"  # noqa: S105 - no secret
+GROUP_ID: Final = "A group's ARN holds a random id beside its name, and the name is literal and ours alone"
 
 
 def allow(
@@ -18,8 +27,23 @@ def allow(
     actions: Sequence[str],
     resources: Sequence[str],
     conditions: dict[str, object] | None = None,
+    why: str | None = None,
 ) -> None:
-    """Add one Allow statement to the grantee's own policy."""
+    """Add one Allow statement to the grantee's own policy.
+
+    :param why: the reason for wildcards in ``resources``; it goes into the assembly's metadata, where the security
+        rules (:mod:`torchlift.nag`) look for it
+    :raises ValueError: an action holds a wildcard, or a resource holds one without a reason
+    """
+    if any("*" in action for action in actions):
+        raise ValueError(f"{', '.join(actions)}: actions are written out")
+    for resource in resources:
+        if "*" not in resource:
+            continue
+        if why is None:
+            raise ValueError(f"'{resource}': a wildcard needs a reason")
+        role = cast(Construct, grantee.grant_principal)
+        role.node.add_metadata(WILDCARD_METADATA, {"resource": resource, "reason": why})
     grantee.grant_principal.add_to_principal_policy(
         iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
     )
@@ -43,7 +67,7 @@ def list_prefix(grantee: iam.IGrantable, *, bucket: s3.IBucket, prefix: str) -> 
 def read_prefix(grantee: iam.IGrantable, *, bucket: s3.IBucket, prefix: str, key: kms.IKey | None = None) -> None:
     """Allow listing and reading everything under ``prefix`` (ends in a slash)."""
     list_prefix(grantee, bucket=bucket, prefix=prefix)
-    allow(grantee, actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}*")])
+    allow(grantee, actions=["s3:GetObject"], resources=[bucket.arn_for_objects(f"{prefix}*")], why=_BELOW_PREFIX)
     if key is not None:
         use_key(grantee, key=key, actions=["kms:Decrypt"])
 
@@ -61,6 +85,7 @@ def write_prefix(grantee: iam.IGrantable, *, bucket: s3.IBucket, prefix: str, ke
             "s3:ListMultipartUploadParts",
         ],
         resources=[bucket.arn_for_objects(f"{prefix}*")],
+        why=_BELOW_PREFIX,
     )
     if key is not None:
         # Multipart uploads need Decrypt as well: S3 reads the parts back when it joins them.
@@ -88,7 +113,7 @@ def write_logs(grantee: iam.IGrantable, *, log_group: logs.ILogGroup) -> None:
 
 def pull_image(grantee: iam.IGrantable, *, repository_arns: Sequence[str]) -> None:
     """Allow pulling from the given repositories (the token itself cannot be narrowed)."""
-    allow(grantee, actions=["ecr:GetAuthorizationToken"], resources=["*"])
+    allow(grantee, actions=["ecr:GetAuthorizationToken"], resources=["*"], why=_REGISTRY_TOKEN)
     allow(
         grantee,
         actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
@@ -98,7 +123,7 @@ def pull_image(grantee: iam.IGrantable, *, repository_arns: Sequence[str]) -> No
 
 def push_image(grantee: iam.IGrantable, *, repository_arn: str) -> None:
     """Allow pushing to one repository and reading back what was pushed."""
-    allow(grantee, actions=["ecr:GetAuthorizationToken"], resources=["*"])
+    allow(grantee, actions=["ecr:GetAuthorizationToken"], resources=["*"], why=_REGISTRY_TOKEN)
     allow(
         grantee,
         actions=[
@@ -116,10 +141,7 @@ def push_image(grantee: iam.IGrantable, *, repository_arn: str) -> None:
 
 
 def session_manager(grantee: iam.IGrantable) -> None:
-    """Allow the agent on an instance to offer Session Manager sessions: no port is opened.
-
-    The agent's own calls support no resource-level permissions.
-    """
+    """Allow the agent on an instance to offer Session Manager sessions: no port is opened."""
     allow(
         grantee,
         actions=[
@@ -136,6 +158,7 @@ def session_manager(grantee: iam.IGrantable) -> None:
             "ssmmessages:OpenDataChannel",
         ],
         resources=["*"],
+        why="The Session Manager agent's own calls support no resource-level permissions",
     )
 
 

@@ -72,7 +72,7 @@ def _failed_launch(detail: Mapping[str, Any], activities: Sequence[Mapping[str, 
     if not any(word.lower() in message.lower() for word in CAPACITY_WORDS):
         return Verdict(ended=True, success=False, reason=f"no instance can be launched: {message}")
     first = min((activity["StartTime"] for activity in activities), default=None)
-    if first is not None and datetime.datetime.now(tz=datetime.timezone.utc) - first > CAPACITY_PATIENCE:
+    if first is not None and datetime.datetime.now(tz=datetime.UTC) - first > CAPACITY_PATIENCE:
         minutes = int(CAPACITY_PATIENCE.total_seconds() // 60)
         return Verdict(ended=True, success=False, reason=f"no capacity in any zone for {minutes} minutes: {message}")
     return Verdict(ended=False, success=False, reason=f"no capacity yet: {message}")
