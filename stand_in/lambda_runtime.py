@@ -22,7 +22,7 @@ from moto.awslambda.models import LambdaFunction, lambda_backends
 
 from stand_in.environment import ACCOUNT
 from stand_in.executor import log_groups
-from stand_in.executor.processes import spawn
+from stand_in.executor.processes import Child, spawn
 from stand_in.executor.site import Site
 from stand_in.executor.state import ProcessState
 
@@ -53,6 +53,8 @@ class LambdaRuntime:
         self._site = site
         self._folder = site.state_dir / "lambda"
         self._lock = threading.Lock()
+        self._children: set[Child] = set()
+        self._closed = False
         self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lambda")
 
     def invoke(self, function: str, payload: Any, *, region: str, account: str = ACCOUNT) -> Result:
@@ -124,8 +126,14 @@ class LambdaRuntime:
         return 200, headers, json.dumps(result.payload).encode()
 
     def close(self) -> None:
-        """Start no further asynchronous invocation."""
+        """End what runs, and start nothing further."""
+        with self._lock:
+            self._closed = True
+            children = list(self._children)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for child in children:
+            child.stop()
+            self._site.registry.process_ended(child.pid)
 
     def _find(self, function: str, account: str, region: str) -> LambdaFunction:
         if function.startswith("arn:"):
@@ -174,7 +182,12 @@ class LambdaRuntime:
             "_HANDLER": function.handler,
         }
         command = [sys.executable, str(BOOTSTRAP), str(folder / "request.json"), str(answer)]
-        child = spawn(command, env=environment, cwd=root, log=log)
+        with self._lock:
+            if self._closed:
+                message = f"RequestId: {request_id} Error: the stand-in is shutting down"
+                return {"error": True, "payload": _error("Runtime.ExitError", message)}, message
+            child = spawn(command, env=environment, cwd=root, log=log)
+            self._children.add(child)
         self._site.registry.process_started(ProcessState(pid=child.pid, what=f"lambda {function.function_name}"))
         try:
             child.wait(seconds)
@@ -184,6 +197,8 @@ class LambdaRuntime:
         finally:
             child.stop()
             self._site.registry.process_ended(child.pid)
+            with self._lock:
+                self._children.discard(child)
         output = log.read_text(errors="replace")
         if not answer.exists():
             message = f"RequestId: {request_id} Error: Runtime exited with error: exit status {child.poll()}"
