@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import Environment, RemovalPolicy, Stack
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings import Settings, names
@@ -33,4 +34,13 @@ class DeploymentStack(Stack):
             tags=tags,
         )
         self.log_retention = retention(settings.logs.retention_days)
+        self._deployment = deployment.name
+        self._job_logs: dict[str, logs.ILogGroup] = {}
         self.removal_policy = RemovalPolicy.DESTROY if deployment.ephemeral else RemovalPolicy.RETAIN
+
+    def job_logs(self, job: str) -> logs.ILogGroup:
+        """The group of a job, which Foundation declares, by its name: an export would tie the stacks together."""
+        if job not in self._job_logs:
+            name = names.log_group_of_job(self._deployment, job)
+            self._job_logs[job] = logs.LogGroup.from_log_group_name(self, f"{job}-logs", name)
+        return self._job_logs[job]

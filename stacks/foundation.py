@@ -40,11 +40,12 @@ class Foundation(DeploymentStack):
             name: ImageRepository(self, _pascal(name), key=self.key, ephemeral=ephemeral).repository
             for name in names.REPOSITORIES
         }
-        self.job_logs: dict[str, logs.ILogGroup] = {job: self._build_job_logs(job) for job in names.JOBS}
+        self._build_job_logs()
         self.endpoint_security_groups = {"sentiment": self._build_endpoint_security_group("sentiment")}
         self.alarm_topic = AlarmTopic(self, "Alarms", key=self.key, email=settings.alarms.email).topic
         self._build_budget()
         CfnOutput(self, names.OUTPUT_BUCKET, value=self.bucket.bucket_name)
+        self._build_exports()
 
     def _build_network(self) -> Network:
         network = self._settings.network
@@ -68,20 +69,21 @@ class Foundation(DeploymentStack):
             removal_policy=self.removal_policy,
         )
 
-    def _build_job_logs(self, job: str) -> logs.LogGroup:
-        """Here, not in the workload's stack: when that one rolls back, the reason must stay readable.
+    def _build_job_logs(self) -> None:
+        """Here, not in the workloads' stacks: when one of those rolls back, the reason must stay readable.
 
-        The name is fixed because operators look for it, so the group always goes with the stack: one that stayed
-        would be in the way of the next deployment of the same name.
+        The names are fixed because operators look for them, so the groups always go with the stack: one that stayed
+        would be in the way of the next deployment of the same name. Jobs know their group by that name.
         """
-        return logs.LogGroup(
-            self,
-            f"{_pascal(job)}Logs",
-            log_group_name=names.log_group_of_job(self._settings.deployment.name, job),
-            retention=self.log_retention,
-            encryption_key=self.key,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        for job in names.JOBS:
+            logs.LogGroup(
+                self,
+                f"{_pascal(job)}Logs",
+                log_group_name=names.log_group_of_job(self._settings.deployment.name, job),
+                retention=self.log_retention,
+                encryption_key=self.key,
+                removal_policy=RemovalPolicy.DESTROY,
+            )
 
     def _build_endpoint_security_group(self, workload: str) -> ec2.SecurityGroup:
         """Here, because SageMaker's network interfaces outlive the endpoint by minutes and hold the group."""
@@ -94,6 +96,26 @@ class Foundation(DeploymentStack):
         )
         group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "The model's archive, from S3")
         return group
+
+    def _build_exports(self) -> None:
+        """The same exports whatever the workloads import.
+
+        CDK exports what is imported at the moment. A workload that changes its mode or goes would take exports with
+        it while its stack as deployed still imports them, and CloudFormation refuses to remove an export in use.
+        """
+        values = [
+            self.bucket.bucket_name,
+            self.bucket.bucket_arn,
+            self.key.key_arn,
+            self.alarm_topic.topic_arn,
+            *(group.security_group_id for group in self.endpoint_security_groups.values()),
+        ]
+        for repository in self.repositories.values():
+            values += [repository.repository_name, repository.repository_arn]
+        if isinstance(self.network, NewNetwork):
+            values += [self.network.vpc.vpc_id, *(subnet.subnet_id for subnet in self.network.subnets)]
+        for value in values:
+            self.export_value(value)
 
     def _build_budget(self) -> None:
         budget = self._settings.budget

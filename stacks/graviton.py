@@ -88,7 +88,7 @@ class Graviton(DeploymentStack):
             base_image=base_uri,
             image_dir=IMAGE_DIR,
             architecture=base.arch,
-            log_group=self._foundation.job_logs["serving-image"],
+            log_group=self.job_logs("serving-image"),
             key=self._foundation.key,
         )
         return result, job
@@ -120,7 +120,7 @@ class Graviton(DeploymentStack):
             command=command,
             inputs=[training.weights.as_input(self, "Weights", name="weights")],
             architecture="arm64",
-            log_group=self._foundation.job_logs["sentiment-package"],
+            log_group=self.job_logs("sentiment-package"),
             key=self._foundation.key,
         )
         return result, job

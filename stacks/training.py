@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from settings import Settings, names
 from settings.images import base_image
@@ -41,22 +41,26 @@ class Training(DeploymentStack):
         self._training = training
         self._foundation = foundation
         self.weights: Weights
+        trained: IDependable | None = None
         if training.mode == "skip":
             assert training.weights_uri is not None
             self.weights = Weights.given(uri=training.weights_uri, bucket=foundation.bucket, key=foundation.key)
             self.add_stack_dependency(foundation)
         else:
-            self.weights = self._build_training()
-        ssm.StringParameter(
+            self.weights, trained = self._build_training()
+        parameter = ssm.StringParameter(
             self,
             "WeightsParameter",
             parameter_name=names.parameter_name(settings.deployment.name, WORKLOAD, "model"),
             description="Weights of the sentiment model",
             string_value=self.weights.uri,
         )
+        if trained is not None:
+            # Who reads the parameter must find the weights in place.
+            parameter.node.add_dependency(trained)
         CfnOutput(self, names.OUTPUT_WEIGHTS, value=self.weights.uri)
 
-    def _build_training(self) -> Weights:
+    def _build_training(self) -> tuple[Weights, IDependable]:
         foundation, training = self._foundation, self._training
         services = JobServices(
             self,
@@ -72,13 +76,13 @@ class Training(DeploymentStack):
             services=services,
             bucket=foundation.bucket,
             key=foundation.key,
-            log_group=foundation.job_logs["hub-mirror"],
+            log_group=self.job_logs("hub-mirror"),
         )
         image, image_hash, image_job = self._build_image(services)
         weights, job = self._build_job(services, inputs, image, image_hash, image_job)
         if training.mode == "interactive":
             self._build_box(inputs, job)
-        return weights
+        return weights, job.done
 
     def _build_image(self, services: JobServices) -> tuple[JobResult, str, ImageJob]:
         source = SourceBundle(self, "ImageSource", paths=[bundles.SCRIPTS, IMAGE_DIR, *bundles.TRAINING])
@@ -98,7 +102,7 @@ class Training(DeploymentStack):
             architecture=base_image("pytorch-training").arch,
             # The image with CUDA needs more disk than a small builder has.
             compute_type="BUILD_GENERAL1_LARGE",
-            log_group=self._foundation.job_logs["sentiment-image"],
+            log_group=self.job_logs("sentiment-image"),
             key=self._foundation.key,
         )
         return result, hash, job
@@ -138,7 +142,7 @@ class Training(DeploymentStack):
             subnets=foundation.network.subnets_in(training.zones or foundation.network.zones),
             machine=self._machine(),
             deadline=Duration.minutes(training.deadline_minutes),
-            log_group=foundation.job_logs["sentiment-train"],
+            log_group=self.job_logs("sentiment-train"),
             key=foundation.key,
             after=[*inputs.after, image_job.done],
         )
@@ -156,7 +160,7 @@ class Training(DeploymentStack):
             vpc=foundation.network.vpc,
             subnet=subnets[0],
             machine=self._machine(),
-            log_group=foundation.job_logs["sentiment-train"],
+            log_group=self.job_logs("sentiment-train"),
             inputs=inputs.inputs,
             image_repository=foundation.repositories[REPOSITORY],
             key=foundation.key,

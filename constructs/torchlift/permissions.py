@@ -108,6 +108,7 @@ def write_logs(grantee: iam.IGrantable, *, log_group: logs.ILogGroup) -> None:
         grantee,
         actions=["logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[log_group.log_group_arn],
+        why="All streams of one group: their names come from the service that writes them",
     )
 
 
