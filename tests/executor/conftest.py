@@ -16,9 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -33,9 +31,9 @@ ROOT = Path(__file__).parents[2]
 REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/anything"
 RECORDER = """
-import boto3, json, os
+import boto3, json, time
 def handler(event, context):
-    boto3.client("s3").put_object(Bucket="records", Key=context.aws_request_id, Body=json.dumps(event))
+    boto3.client("s3").put_object(Bucket="records", Key=f"{time.time_ns():020d}", Body=json.dumps(event))
 """
 
 
@@ -56,13 +54,6 @@ class World:
 
     def client(self, service: str) -> Any:
         return self.executor.site.client(service, REGION)
-
-    def impatient(self, service: str) -> Any:
-        """A client with the defaults of a user's, apart from the address."""
-        session = boto3.session.Session(
-            aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION
-        )
-        return session.client(service, endpoint_url=self.base_url, config=Config(retries={"max_attempts": 1}))
 
     def put(self, bucket: str, key: str, body: bytes) -> str:
         client = self.client("s3")
@@ -98,10 +89,8 @@ class World:
         """What was recorded, oldest first."""
         client = self.client("s3")
         entries = client.list_objects_v2(Bucket="records").get("Contents", [])
-        found = [
-            (entry["LastModified"], client.get_object(Bucket="records", Key=entry["Key"])) for entry in entries
-        ]
-        return [json.loads(body["Body"].read()) for _, body in sorted(found, key=lambda pair: pair[0])]
+        keys = sorted(entry["Key"] for entry in entries)
+        return [json.loads(client.get_object(Bucket="records", Key=key)["Body"].read()) for key in keys]
 
     def job(self, name: str) -> dict[str, Any]:
         """The latest run of a job."""

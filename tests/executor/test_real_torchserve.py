@@ -1,0 +1,81 @@
+"""The real SageMaker toolkit and TorchServe behind an endpoint, with a tiny model of our own package."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from model_code.sentiment.package import package
+from stand_in.executor import torchserve
+from tests.executor.conftest import REGION, ROLE, ROOT, World, eventually, load
+
+IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
+pytestmark = pytest.mark.skipif(not torchserve.python(ROOT).exists(), reason="`make` has not built .venvs/torchserve")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The model.tar.gz of an untrained tiny classifier."""
+    from transformers import AutoModelForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("tiny")
+    load(ROOT / "tests" / "model_code" / "tiny_model.py").write_base(folder / "model")
+    names = {0: "negative", 1: "neutral", 2: "positive"}
+    model = AutoModelForSequenceClassification.from_pretrained(folder / "model", num_labels=3, id2label=names)
+    model.save_pretrained(folder / "model")
+    package(folder / "model", folder / "model.tar.gz")
+    return (folder / "model.tar.gz").read_bytes()
+
+
+def listening(root: psutil.Process) -> dict[int, list[str]]:
+    """Addresses on which the processes of a tree listen, by process."""
+    tree = [root, *root.children(recursive=True)]
+    return {
+        one.pid: [f"{each.laddr.ip}:{each.laddr.port}" for each in one.net_connections("inet") if each.status == "LISTEN"]
+        for one in tree
+    }
+
+
+def test_torchserve_answers_on_loopback_only(world: World, archive: bytes) -> None:
+    client: Any = world.client("sagemaker")
+    data = world.put("models", "tiny/model.tar.gz", archive)
+    container = {
+        "Image": IMAGE, "ModelDataUrl": data,
+        "Environment": {"SAGEMAKER_PROGRAM": "inference.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+                        "SAGEMAKER_MODEL_SERVER_WORKERS": "1"},
+    }  # fmt: skip
+    client.create_model(ModelName="tiny", PrimaryContainer=container, ExecutionRoleArn=ROLE)
+    variant = {"VariantName": "main", "ModelName": "tiny", "InstanceType": "ml.c5.large", "InitialInstanceCount": 1}
+    client.create_endpoint_config(EndpointConfigName="tiny", ProductionVariants=[variant])
+    client.create_endpoint(EndpointName="tiny", EndpointConfigName="tiny")
+
+    def settled() -> Any:
+        found = client.describe_endpoint(EndpointName="tiny")
+        return found["EndpointStatus"] != "Creating" and found
+
+    found = eventually(settled, 90)
+    assert found["EndpointStatus"] == "InService", found
+    answer = world.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="tiny", Body=json.dumps({"inputs": "a good film"}), ContentType="application/json"
+    )
+    best = json.loads(answer["Body"].read())
+    assert "negative" in str(best) or "neutral" in str(best) or "positive" in str(best)
+    shown = world.executor.state()["endpoints"][0]
+    assert (shown["program"], shown["state"]) == ("TorchServe", "InService") and shown["version"][0].isdigit()
+
+    addresses = listening(psutil.Process())
+    flat = [address for found in addresses.values() for address in found]
+    assert len(flat) >= 4, "the server's ports were not seen"
+    assert [address for address in flat if not address.startswith(("127.0.0.1:", "::ffff:127.0.0.1:"))] == []
+    pids = [pid for pid in addresses if pid != os.getpid()]
+    client.delete_endpoint(EndpointName="tiny")
+    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
