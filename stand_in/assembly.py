@@ -46,7 +46,12 @@ def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tup
     moto = DomainDispatcherApplication(create_backend_app)
     application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks)
     application.page("/_torchlift/state", lambda _: executor.state())
-    application.page("/_torchlift/inventory", lambda _: sweep.inventory(account))
+
+    def inventory(query: str) -> Any:
+        running = {f"processes/{process['pid']}/{process['what']}": "" for process in executor.state()["processes"]}
+        return sweep.inventory(account, parse_qs(query)["region"][0]) | cloudformation.inventory() | running
+
+    application.page("/_torchlift/inventory", inventory)
 
     def readback(query: str) -> Any:
         values = parse_qs(query)

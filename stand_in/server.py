@@ -130,7 +130,10 @@ def serve(*, port: int, state_dir: Path, ready_file: Path | None, root: Path) ->
     """Serve until SIGTERM."""
     scrub_process_environment()
     os.environ.update(
-        AWS_ACCESS_KEY_ID="testing", AWS_SECRET_ACCESS_KEY="testing", MOTO_LAMBDA_USE_DOCKER="false"
+        AWS_ACCESS_KEY_ID="testing",
+        AWS_SECRET_ACCESS_KEY="testing",
+        MOTO_IAM_LOAD_MANAGED_POLICIES="true",
+        MOTO_LAMBDA_USE_DOCKER="false",
     )
     from werkzeug.serving import make_server
 

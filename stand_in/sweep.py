@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from stand_in.session import StandIn
 
 Inventory = dict[str, str]
 """{"service/region/collection/name": state}; the state is empty unless it matters."""
@@ -18,12 +18,13 @@ IGNORED: Mapping[str, str] = {
     "logs/queries": "history of queries",
     "ssm/_default_parameters": "AWS's own public parameters",
     "events/event_buses/default": "AWS's own bus; rules are listed one by one",
-    "iam/aws_managed_policies": "AWS's own policies",
     "iam/account_aliases": "not a resource of a stack",
     "s3/pagination_tokens": "state of list calls",
-    "autoscaling/warm_pools": "part of their groups",
+    "ecr/registry_scanning_configuration": "a setting that every registry has",
 }
 """Collections of moto that hold no resources of an account, each with the reason."""
+OF_AWS = ":iam::aws:"
+"""In the ARN of policies that AWS brings into every account."""
 GONE = frozenset({"terminated", "deleted", "deleting", "DELETED"})
 """States that AWS shows for a while after the end."""
 SCHEDULED = "PendingDeletion"
@@ -60,10 +61,9 @@ class Leftovers:
     scheduled: list[str]
 
 
-def snapshot(base_url: str) -> Inventory:
-    """What the stand-in at `base_url` holds."""
-    with urllib.request.urlopen(f"{base_url}/_torchlift/inventory", timeout=120) as answer:
-        return dict(json.load(answer))
+def snapshot(aws: StandIn) -> Inventory:
+    """What the running stand-in holds."""
+    return dict(aws.get(f"/_torchlift/inventory?region={aws.region}"))
 
 
 def leftovers(before: Inventory, after: Inventory) -> Leftovers:
@@ -85,15 +85,17 @@ def inventory(account: str, region: str) -> Inventory:
 
     for service in SERVICES:
         accounts: Any = get_backend(service)[account]
-        _ = accounts[region if region in accounts.regions else next(iter(accounts.regions))]
+        _ = accounts[region if region in accounts.regions else "aws"]
     found: Inventory = {}
     for backends in list(BackendDict._instances):
         for region_name, backend in list(backends.get(account, {}).items()):
             service = backends.service_name
             for collection, content in list(vars(backend).items()):
-                if f"{service}/{collection}" in IGNORED or f"{backends.backend.__module__.split('.')[1]}/{collection}" in IGNORED:
+                if f"{service}/{collection}" in IGNORED:
                     continue
                 for name, thing in _things(content):
+                    if OF_AWS in name:
+                        continue
                     found[f"{service}/{region_name}/{collection}/{name}"] = _state(thing)
     return found
 

@@ -7,15 +7,15 @@ import traceback
 from typing import Any
 from urllib.parse import parse_qsl
 
-import botocore.session
 from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer
+from moto.core.utils import get_service_model
 
 from stand_in.cloudformation.service import CloudFormation, NotFound
 from stand_in.cloudformation.template import TemplateError
 from stand_in.hooks import Answer, Call
 
-_MODEL = botocore.session.get_session().get_service_model("cloudformation")
+_MODEL = get_service_model("cloudformation")
 
 
 def answer(service: CloudFormation, call: Call) -> Answer:
@@ -29,7 +29,7 @@ def answer(service: CloudFormation, call: Call) -> Answer:
     try:
         params: dict[str, Any] = {}
         if operation.input_shape is not None:
-            params = dict(QueryParser()._do_parse({"values": values}, operation.input_shape))
+            params = dict(QueryParser(operation)._do_parse({"values": values}, operation.input_shape))
         result = method(params, call.region)
     except NotFound as error:
         return _error("ChangeSetNotFound", str(error), 404)

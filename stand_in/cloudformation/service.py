@@ -113,6 +113,14 @@ class CloudFormation:
 
     # --- looking ---------------------------------------------------------------------------------------------------
 
+    def describe_events(self, params: Params, region: str) -> Result:
+        """Events of an operation, which the CLI asks for to explain a failed change set: its reason says it all."""
+        return {"OperationEvents": []}
+
+    def list_hook_results(self, params: Params, region: str) -> Result:
+        """The account has no hooks."""
+        return {"HookResults": []}
+
     def describe_stack_events(self, params: Params, region: str) -> Result:
         stack = self._existing(params["StackName"], region, deleted=True)
         return {
@@ -299,6 +307,16 @@ class CloudFormation:
                 raise
 
         threading.Thread(target=guarded, name=f"stack-{stack.name}", daemon=True).start()
+
+    def inventory(self) -> dict[str, str]:
+        """The stacks that exist, for the sweep."""
+        with self._lock:
+            stacks = list(self._stacks.values())
+        return {
+            f"cloudformation/{stack.region}/stacks/{stack.name}": ""
+            for stack in stacks
+            if stack.status != "DELETE_COMPLETE"
+        }
 
     def context(self, stack: Stack) -> Context:
         """What providers get for `stack`."""

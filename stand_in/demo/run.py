@@ -66,7 +66,7 @@ class Demo:
 
     def _against(self, aws: StandIn) -> None:
         cdk = Cdk(stand_in=aws, root=self._root, deployment=DEPLOYMENT, logs=self._build / "logs")
-        before = snapshot(aws.base_url)
+        before = snapshot(aws)
         with self._phase("bootstrap", "cdk bootstrap"):
             cdk.bootstrap()
         with (
@@ -86,7 +86,7 @@ class Demo:
 
     def _audit(self, aws: StandIn, before: Inventory) -> Leftovers:
         delete_bootstrap(aws)
-        return leftovers(before, snapshot(aws.base_url))
+        return leftovers(before, snapshot(aws))
 
     def _linger(self, aws: StandIn) -> None:
         exports = self._build / "demo" / "environment.sh"

@@ -100,7 +100,7 @@ def cycle(
 
     write()
     with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=root) as aws:
-        before = snapshot(aws.base_url)
+        before = snapshot(aws)
         cdk = Cdk(stand_in=aws, root=root, deployment=str(settings), logs=folder / "logs", timeout=600)
         cdk.bootstrap()
         yield Cycle(aws=aws, cdk=cdk, settings=settings, write=write, before=before)
@@ -178,6 +178,6 @@ def test_a_failed_training_rolls_back_with_its_reason(cycle: Cycle, tmp_path: Pa
 def test_destroy_leaves_nothing(cycle: Cycle, sprung_trap: Trap) -> None:
     cycle.cdk.destroy()
     delete_bootstrap(cycle.aws)
-    left = leftovers(cycle.before, snapshot(cycle.aws.base_url))
+    left = leftovers(cycle.before, snapshot(cycle.aws))
     assert left.found == []
     assert sprung_trap.calls == []

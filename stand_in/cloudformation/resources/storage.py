@@ -18,6 +18,7 @@ class Bucket(Resource):
     type_name = "AWS::S3::Bucket"
     properties = frozenset(
         {
+            "AccessControl",
             "BucketEncryption",
             "BucketName",
             "LifecycleConfiguration",
@@ -57,6 +58,8 @@ class Bucket(Resource):
     @staticmethod
     def _configure(ctx: Context, name: str, props: Properties) -> None:
         s3 = ctx.client("s3")
+        if props.get("AccessControl", "Private") != "Private":
+            raise ResourceFailed(f"AccessControl {props['AccessControl']}: the stand-in keeps every bucket private")
         if "BucketEncryption" in props:
             rules = [
                 {
