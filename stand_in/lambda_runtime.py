@@ -54,16 +54,18 @@ class LambdaRuntime:
         self._folder = site.state_dir / "lambda"
         self._lock = threading.Lock()
         self._children: set[Child] = set()
-        self._closed = False
+        self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="lambda")
 
-    def invoke(self, function: str, payload: Any, *, region: str, account: str = ACCOUNT) -> Result:
-        """Run a function by name or ARN and wait for its answer.
+    def invoke(
+        self, function: str, payload: Any, *, region: str, account: str = ACCOUNT, request_id: str = ""
+    ) -> Result:
+        """Run a function by name or ARN and wait for its answer; `request_id` is made up when none is given.
 
         A failing handler is no exception here but a Result with `error`. Raises FunctionNotFound.
         """
         found = self._find(function, account, region)
-        request_id = str(uuid.uuid4())
+        request_id = request_id or str(uuid.uuid4())
         group = _log_group(found)
         stream = f"{time.strftime('%Y/%m/%d')}/[$LATEST]{uuid.uuid4().hex}"
         try:
@@ -89,12 +91,13 @@ class LambdaRuntime:
 
     def invoke_with_retries(self, function: str, payload: Any, *, region: str, account: str = ACCOUNT) -> Result:
         """What an asynchronous invocation amounts to, waited for. Raises FunctionNotFound."""
-        result = self.invoke(function, payload, region=region, account=account)
+        # Lambda's further attempts carry the first one's request id: handlers may tell repetitions by it.
+        request_id = str(uuid.uuid4())
+        result = self.invoke(function, payload, region=region, account=account, request_id=request_id)
         for attempt in range(ASYNCHRONOUS_RETRIES):
-            if not result.error:
+            if not result.error or self._closed.wait(RETRY_PAUSE_S * (attempt + 1)):
                 break
-            time.sleep(RETRY_PAUSE_S * (attempt + 1))
-            result = self.invoke(function, payload, region=region, account=account)
+            result = self.invoke(function, payload, region=region, account=account, request_id=request_id)
         return result
 
     def http_invoke(
@@ -128,7 +131,7 @@ class LambdaRuntime:
     def close(self) -> None:
         """End what runs, and start nothing further."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             children = list(self._children)
         self._pool.shutdown(wait=False, cancel_futures=True)
         for child in children:
@@ -149,7 +152,7 @@ class LambdaRuntime:
     ) -> tuple[dict[str, Any], str]:
         """Run the handler in a child; returns its answer and what it printed."""
         root = self._unpacked(function)
-        folder = self._folder / "requests" / request_id
+        folder = self._folder / "requests" / f"{request_id}-{uuid.uuid4().hex[:8]}"
         folder.mkdir(parents=True)
         seconds = float(function.timeout)
         context = {
@@ -183,7 +186,7 @@ class LambdaRuntime:
         }
         command = [sys.executable, str(BOOTSTRAP), str(folder / "request.json"), str(answer)]
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 message = f"RequestId: {request_id} Error: the stand-in is shutting down"
                 return {"error": True, "payload": _error("Runtime.ExitError", message)}, message
             child = spawn(command, env=environment, cwd=root, log=log)

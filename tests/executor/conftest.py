@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
@@ -30,6 +31,14 @@ from stand_in.server import Application
 ROOT = Path(__file__).parents[2]
 REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/anything"
+TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+)
 RECORDER = """
 import boto3, json, time
 def handler(event, context):
@@ -94,7 +103,8 @@ class World:
 
     def job(self, name: str) -> dict[str, Any]:
         """The latest run of a job."""
-        return [one for one in self.executor.state()["jobs"] if one["job"] == name][-1]
+        found: list[dict[str, Any]] = [one for one in self.executor.state()["jobs"] if one["job"] == name]
+        return found[-1]
 
 
 def zip_of(files: dict[str, str]) -> bytes:
@@ -124,6 +134,15 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+def listening_addresses(root: psutil.Process) -> dict[int, list[str]]:
+    """Where the processes of a tree listen for TCP, by process id."""
+    found = {}
+    for one in [root, *root.children(recursive=True)]:
+        sockets = [each for each in one.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        found[one.pid] = [f"{each.laddr.ip}:{each.laddr.port}" for each in sockets]
+    return found
+
+
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     for name, value in {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
@@ -145,9 +164,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     thread.start()
     urllib.request.urlopen(urllib.request.Request(f"{base_url}/moto-api/reset", method="POST"), timeout=20).close()
     world = World(base_url=base_url, executor=executor, mailbox=stacks.mailbox)
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    world.client("iam").create_role(RoleName="anything", AssumeRolePolicyDocument=policy)
+    world.client("iam").create_role(RoleName="anything", AssumeRolePolicyDocument=TRUST)
     yield world
     executor.close()
     server.shutdown()

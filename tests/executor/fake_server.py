@@ -1,4 +1,4 @@
-"""A model server of few lines: `fake_server.py PORT MODE`; what it answers depends on the request's body and the mode."""
+"""A small model server, `fake_server.py PORT MODE`: what it answers depends on the body and the mode."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from tests.executor.conftest import ROLE, World, eventually, zip_of
 
 
@@ -51,8 +52,9 @@ def messages(world: World) -> list[str]:
 
 
 def test_success(world: World, job: Callable[..., str]) -> None:
-    build_id = start(world, job("good", "cat hello.txt; echo; echo $COLOUR $CODEBUILD_BUILD_ID; sleep 0.5"),
-                     environmentVariablesOverride=[{"name": "COLOUR", "value": "blue", "type": "PLAINTEXT"}])  # fmt: skip
+    blue = [{"name": "COLOUR", "value": "blue", "type": "PLAINTEXT"}]
+    job("good", "cat hello.txt; echo; echo $COLOUR $CODEBUILD_BUILD_ID; sleep 0.5")
+    build_id = start(world, "good", environmentVariablesOverride=blue)
     assert build(world, build_id)["buildStatus"] == "IN_PROGRESS"
     assert end(world, build_id)["buildStatus"] == "SUCCEEDED"
     detail = last_event(world)["detail"]

@@ -42,13 +42,13 @@ def ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "ready"
 
 
-def configure(world: World, name: str, mode: str = "one", *, image: str = IMAGE, seconds: int = 60, **container: Any) -> str:
+def configure(world: World, name: str, mode: str = "one", *, image: str = IMAGE, **container: Any) -> str:
     client = world.client("sagemaker")
     described = {"Image": image, "Environment": {"MODE": mode}, **container}
     client.create_model(ModelName=name, PrimaryContainer=described, ExecutionRoleArn=ROLE)
     variant = {
         "VariantName": "main", "ModelName": name, "InstanceType": "ml.c5.large", "InitialInstanceCount": 1,
-        "ContainerStartupHealthCheckTimeoutInSeconds": seconds,
+        "ContainerStartupHealthCheckTimeoutInSeconds": 60,
     }  # fmt: skip
     client.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
     return name
@@ -183,7 +183,8 @@ def test_deletion_ends_the_server_at_any_time(world: World, ready: Path) -> None
         if in_service:
             settled(world)
         world.client("sagemaker").delete_endpoint(EndpointName="e")
-        eventually(lambda pid=pid: not psutil.pid_exists(pid))
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+        assert not psutil.pid_exists(pid)
         assert refused(world, b"x")["Error"]["Code"] == "ValidationError"
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from tests.executor.conftest import World, eventually, zip_of
 
 SIGNAL = """
-body="{\\"Status\\": \\"$1\\", \\"UniqueId\\": \\"$TORCHLIFT_INSTANCE_ID\\", \\"Reason\\": \\"$2\\", \\"Data\\": \\"\\"}"
-exec python3 - "$TORCHLIFT_SIGNAL_URL" "$body" <<'END'
-import sys, urllib.request
-request = urllib.request.Request(sys.argv[1], data=sys.argv[2].encode(), method="PUT", headers={"Content-Type": ""})
+exec python3 - "$@" <<'END'
+import json, os, sys, urllib.request
+message = {"Status": sys.argv[1], "Reason": sys.argv[2], "UniqueId": os.environ["TORCHLIFT_INSTANCE_ID"], "Data": ""}
+url, body = os.environ["TORCHLIFT_SIGNAL_URL"], json.dumps(message).encode()
+request = urllib.request.Request(url, data=body, method="PUT", headers={"Content-Type": ""})
 urllib.request.urlopen(request, timeout=10)
 END
 """

@@ -80,8 +80,8 @@ def test_an_unknown_function(world: World) -> None:
 def test_an_asynchronous_failure_is_tried_again(world: World) -> None:
     world.put("tries", "first", b"")
     code = (
-        "import boto3\ndef handler(event, context):\n"
-        "    boto3.client('s3').put_object(Bucket='tries', Key=context.aws_request_id, Body=b'')\n"
+        "import boto3, time\ndef handler(event, context):\n"
+        "    boto3.client('s3').put_object(Bucket='tries', Key=f'{context.aws_request_id}/{time.time()}', Body=b'')\n"
         "    tries = boto3.client('s3').list_objects_v2(Bucket='tries')['KeyCount'] - 1\n"
         "    assert tries >= 3, tries\n"
     )
@@ -89,3 +89,5 @@ def test_an_asynchronous_failure_is_tried_again(world: World) -> None:
     answer, payload = invoke(world, "f", {}, InvocationType="Event")
     assert (answer["StatusCode"], payload) == (202, None)
     eventually(lambda: world.client("s3").list_objects_v2(Bucket="tries")["KeyCount"] == 4)
+    keys = [one["Key"] for one in world.client("s3").list_objects_v2(Bucket="tries")["Contents"]]
+    assert len({key.split("/")[0] for key in keys if "/" in key}) == 1, "attempts share their request id"

@@ -45,9 +45,7 @@ def pids_in(file: Path, count: int) -> list[int]:
 def test_output_is_appended_and_the_status_is_the_commands(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "a.log"
     assert spawn(["bash", "-c", "echo one; exit 3"], env=ENV, cwd=tmp_path, log=log).wait(10) == 3
-    assert (
-        spawn(["bash", "-c", "pwd; echo two >&2; kill -9 $$"], env=ENV, cwd=tmp_path, log=log).wait(10) == 137
-    )
+    assert spawn(["bash", "-c", "pwd; echo two >&2; kill -9 $$"], env=ENV, cwd=tmp_path, log=log).wait(10) == 137
     assert log.read_text().splitlines() == ["one", str(tmp_path), "two"]
     assert tail(log, lines=1) == "two"
 
@@ -97,17 +95,13 @@ def test_a_thread_that_ends_takes_nothing_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_survives_a_killed_parent(tmp_path: Path, number: signal.Signals) -> None:
     found = tmp_path / "pids"
-    script = (
-        f"echo $$ >>{found}; (sleep 60 & echo $! >>{found}; wait) & setsid sleep 61 & echo $! >>{found}; wait"
-    )
+    script = f"echo $$ >>{found}; (sleep 60 & echo $! >>{found}; wait) & setsid sleep 61 & echo $! >>{found}; wait"
     program = (
         "import time; from pathlib import Path; from stand_in.executor.processes import spawn\n"
         f"spawn(['bash', '-c', {script!r}], env={ENV!r}, cwd=Path({str(tmp_path)!r}), log=Path('log'))\n"
         "time.sleep(60)"
     )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, env=ENV | {"PYTHONPATH": str(Path.cwd())}
-    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=ENV | {"PYTHONPATH": str(Path.cwd())})
     pids = pids_in(found, 3)
     assert all(alive(pid) for pid in pids)
     supervisors = psutil.Process(parent.pid).children()

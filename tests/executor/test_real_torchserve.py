@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -16,7 +11,7 @@ import pytest
 
 from model_code.sentiment.package import package
 from stand_in.executor import torchserve
-from tests.executor.conftest import REGION, ROLE, ROOT, World, eventually, load
+from tests.executor.conftest import REGION, ROLE, ROOT, World, eventually, listening_addresses, load
 
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
 pytestmark = pytest.mark.skipif(not torchserve.python(ROOT).exists(), reason="`make` has not built .venvs/torchserve")
@@ -34,15 +29,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     model.save_pretrained(folder / "model")
     package(folder / "model", folder / "model.tar.gz")
     return (folder / "model.tar.gz").read_bytes()
-
-
-def listening(root: psutil.Process) -> dict[int, list[str]]:
-    """Addresses on which the processes of a tree listen, by process."""
-    tree = [root, *root.children(recursive=True)]
-    return {
-        one.pid: [f"{each.laddr.ip}:{each.laddr.port}" for each in one.net_connections("inet") if each.status == "LISTEN"]
-        for one in tree
-    }
 
 
 def test_torchserve_answers_on_loopback_only(world: World, archive: bytes) -> None:
@@ -72,7 +58,7 @@ def test_torchserve_answers_on_loopback_only(world: World, archive: bytes) -> No
     shown = world.executor.state()["endpoints"][0]
     assert (shown["program"], shown["state"]) == ("TorchServe", "InService") and shown["version"][0].isdigit()
 
-    addresses = listening(psutil.Process())
+    addresses = listening_addresses(psutil.Process())
     flat = [address for found in addresses.values() for address in found]
     assert len(flat) >= 4, "the server's ports were not seen"
     assert [address for address in flat if not address.startswith(("127.0.0.1:", "::ffff:127.0.0.1:"))] == []
