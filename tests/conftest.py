@@ -1,0 +1,64 @@
+"""Every deployment is synthesized once a session, whichever tests and however many processes ask for it."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stacks.synthesis import DEPLOYMENTS, Synthesized, edited, in_process, in_subprocess
+
+
+@pytest.fixture(scope="session")
+def deployments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Synthesized]:
+    """The shipped deployments by name, synthesized by `python app.py`."""
+    base = tmp_path_factory.getbasetemp()
+    # Under pytest-xdist each process has a folder of its own, all of them in one.
+    shared = base.parent if base.name.startswith("popen-gw") else base
+    result = {}
+    for name in DEPLOYMENTS:
+        folder = shared / "synthesized" / name
+        folder.parent.mkdir(exist_ok=True)
+        with (folder.parent / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "manifest.json").exists():
+                done = in_subprocess(name, folder)
+                assert done.returncode == 0, done.stderr
+        result[name] = Synthesized(folder)
+    return result
+
+
+@pytest.fixture(scope="session")
+def dev(deployments: dict[str, Synthesized]) -> Synthesized:
+    """The development deployment."""
+    return deployments["dev"]
+
+
+@pytest.fixture(scope="session")
+def prod(deployments: dict[str, Synthesized]) -> Synthesized:
+    """The production deployment."""
+    return deployments["prod"]
+
+
+@pytest.fixture(params=DEPLOYMENTS)
+def deployment(request: pytest.FixtureRequest, deployments: dict[str, Synthesized]) -> Iterator[Synthesized]:
+    """Each shipped deployment in turn."""
+    yield deployments[request.param]
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Synthesized]:
+    """Synthesize a shipped deployment with changed settings, `{"training.mode": "skip"}`; None takes a key out."""
+    made: dict[str, Synthesized] = {}
+
+    def run(name: str = "dev", changes: dict[str, object] | None = None) -> Synthesized:
+        key = f"{name}{sorted((changes or {}).items())}"
+        if key not in made:
+            folder: Path = tmp_path_factory.mktemp("synthesized")
+            path = edited(name, changes or {}, folder)
+            made[key] = in_process(path, folder / "cdk.out")
+        return made[key]
+
+    return run

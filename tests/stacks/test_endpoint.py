@@ -1,0 +1,153 @@
+"""The endpoint: what SageMaker refuses, and what it would do silently."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from settings import REPO_ROOT, load_settings
+from stacks.graviton import container_environment
+from tests.stacks.synthesis import Synthesized, statements
+
+
+def test_the_name_is_literal_and_carries_the_type(dev: Synthesized) -> None:
+    assert dev.one("AWS::SageMaker::Endpoint")["EndpointName"] == "torchlift-dev-sentiment-c7g-4xlarge"
+
+
+def test_another_type_is_another_endpoint_with_everything_that_belongs_to_it(
+    synthesize: Callable[..., Synthesized],
+) -> None:
+    """SageMaker refuses to change the type of an autoscaled variant, or to rename a variant."""
+    before = synthesize().templates["Graviton"]["Resources"]
+    after = synthesize("dev", {"sentiment.endpoint.instance_type": "ml.c7g.2xlarge"}).templates["Graviton"]["Resources"]
+    mine = ("AWS::SageMaker", "AWS::ApplicationAutoScaling", "AWS::CloudWatch")
+    for name, resource in before.items():
+        if resource["Type"].startswith(mine) or (resource["Type"] == "AWS::Logs::LogGroup" and "Endpoint" in name):
+            assert name not in after
+    assert {"torchlift-dev-sentiment-c7g-2xlarge"} == {
+        item["Properties"]["EndpointName"] for item in after.values() if item["Type"] == "AWS::SageMaker::Endpoint"
+    }
+    parameters = [
+        {name: item for name, item in resources.items() if item["Type"] == "AWS::SSM::Parameter"}
+        for resources in (before, after)
+    ]
+    assert list(parameters[0]) == list(parameters[1])
+
+
+def test_model_and_configuration_have_generated_names(deployment: Synthesized) -> None:
+    assert "ModelName" not in deployment.one("AWS::SageMaker::Model")
+    assert "EndpointConfigName" not in deployment.one("AWS::SageMaker::EndpointConfig")
+
+
+def test_updates_keep_the_scaled_fleet_and_nothing_else(deployment: Synthesized) -> None:
+    """What is retained is never changed again by settings, and nothing says so."""
+    endpoint = deployment.one("AWS::SageMaker::Endpoint")
+    assert endpoint["RetainAllVariantProperties"] is True
+    kinds = {item["VariantPropertyType"] for item in endpoint["ExcludeRetainedVariantProperties"]}
+    assert kinds == {"DesiredWeight", "DataCaptureConfig"}
+    assert deployment.resources("AWS::ApplicationAutoScaling::ScalableTarget")
+
+
+def test_updates_are_rolled_back_by_alarms_that_exist_before(deployment: Synthesized) -> None:
+    endpoint = deployment.one("AWS::SageMaker::Endpoint")
+    alarms = deployment.resources("AWS::CloudWatch::Alarm", "Graviton")
+    rollback = endpoint["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    names = {item["Properties"]["AlarmName"] for item in alarms.values()}
+    assert {item["AlarmName"] for item in rollback} == names
+    assert len(names) <= 10
+    (resource,) = deployment.resources("AWS::SageMaker::Endpoint").values()
+    assert set(alarms) <= set(resource["DependsOn"])
+
+
+def test_no_canary_that_one_instance_cannot_have(deployment: Synthesized) -> None:
+    policy = deployment.one("AWS::SageMaker::Endpoint")["DeploymentConfig"]["BlueGreenUpdatePolicy"]
+    routing = policy["TrafficRoutingConfiguration"]
+    assert routing["Type"] == "ALL_AT_ONCE"
+    assert "CanarySize" not in routing
+    assert 0 < routing["WaitIntervalInSeconds"] < policy["MaximumExecutionTimeoutInSeconds"] <= 28800
+
+
+def test_alarms(deployment: Synthesized) -> None:
+    endpoint = deployment.one("AWS::SageMaker::Endpoint")["EndpointName"]
+    alarms = [item["Properties"] for item in deployment.resources("AWS::CloudWatch::Alarm", "Graviton").values()]
+    assert {item["MetricName"] for item in alarms} == {"Invocation5XXErrors", "ModelLatency"}
+    for alarm in alarms:
+        dimensions = {item["Name"]: item["Value"] for item in alarm["Dimensions"]}
+        # Without the variant SageMaker has no such metric; a reference to the endpoint would be a cycle.
+        assert dimensions == {"EndpointName": endpoint, "VariantName": "AllTraffic"}
+        assert alarm["TreatMissingData"] == "notBreaching"
+        assert alarm["AlarmActions"]
+    (latency,) = [item for item in alarms if item["MetricName"] == "ModelLatency"]
+    assert latency["ExtendedStatistic"] == "p99"
+    assert latency["Threshold"] in (500_000, 1_000_000)  # microseconds
+
+
+def test_scaling(deployment: Synthesized) -> None:
+    target = deployment.one("AWS::ApplicationAutoScaling::ScalableTarget")
+    variant = deployment.one("AWS::SageMaker::EndpointConfig")["ProductionVariants"][0]
+    endpoint = deployment.one("AWS::SageMaker::Endpoint")["EndpointName"]
+    assert target["ResourceId"] == f"endpoint/{endpoint}/variant/{variant['VariantName']}"
+    assert 1 <= target["MinCapacity"] <= variant["InitialInstanceCount"] <= target["MaxCapacity"]
+    # The service makes a role of its own; one of ours would never be used.
+    assert "RoleARN" not in target
+    policy = deployment.one("AWS::ApplicationAutoScaling::ScalingPolicy")
+    tracking = policy["TargetTrackingScalingPolicyConfiguration"]
+    assert tracking["PredefinedMetricSpecification"] == {
+        "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+    }
+    assert tracking["ScaleInCooldown"] == 600
+    assert tracking["ScaleOutCooldown"] == 120
+
+
+@pytest.mark.parametrize("kind", ["AWS::ApplicationAutoScaling::ScalableTarget"])
+def test_scaling_waits_for_the_endpoint(kind: str, deployment: Synthesized) -> None:
+    (endpoint,) = deployment.resources("AWS::SageMaker::Endpoint")
+    (target,) = deployment.resources(kind).values()
+    assert target["DependsOn"] == [endpoint]
+
+
+def test_model_is_isolated_in_private_subnets_and_waits_for_its_permissions(deployment: Synthesized) -> None:
+    (resource,) = deployment.resources("AWS::SageMaker::Model").values()
+    properties = resource["Properties"]
+    assert properties["EnableNetworkIsolation"] is True
+    assert len(properties["VpcConfig"]["Subnets"]) == 3
+    assert len(properties["VpcConfig"]["SecurityGroupIds"]) == 1
+    resources = deployment.templates["Graviton"]["Resources"]
+    assert {"AWS::IAM::Policy", "AWS::IAM::Role", "AWS::Logs::LogGroup"} <= {
+        resources[name]["Type"] for name in resource["DependsOn"]
+    }
+
+
+def test_the_log_group_has_sagemakers_name(deployment: Synthesized) -> None:
+    endpoint = deployment.one("AWS::SageMaker::Endpoint")["EndpointName"]
+    groups = [item["Properties"] for item in deployment.resources("AWS::Logs::LogGroup", "Graviton").values()]
+    assert f"/aws/sagemaker/Endpoints/{endpoint}" in {item.get("LogGroupName") for item in groups}
+
+
+def test_volume_key_where_the_type_allows(deployment: Synthesized, synthesize: Callable[..., Synthesized]) -> None:
+    assert "KmsKeyId" in deployment.one("AWS::SageMaker::EndpointConfig")
+    changes = {"sentiment.endpoint.instance_type": "ml.c6gd.4xlarge", "sentiment.endpoint.kms": False}
+    assert "KmsKeyId" not in synthesize("dev", changes).one("AWS::SageMaker::EndpointConfig")
+
+
+def test_sagemaker_reads_the_rollback_alarms(deployment: Synthesized) -> None:
+    names = {item["Properties"]["AlarmName"] for item in deployment.resources("AWS::CloudWatch::Alarm").values()}
+    (statement,) = [
+        item
+        for _, item in statements(deployment.templates["Graviton"])
+        if item["Action"] == "cloudwatch:DescribeAlarms"
+    ]
+    assert all(f":alarm:{name}" in json.dumps(statement["Resource"]) for name in names)
+
+
+@pytest.mark.parametrize(("workers", "vcpus", "threads"), [(4, 16, "4"), (3, 16, "5"), (16, 16, "1"), (1, 4, "4")])
+def test_workers_times_threads_never_exceed_the_vcpus(workers: int, vcpus: int, threads: str) -> None:
+    sentiment = load_settings("dev", root=REPO_ROOT).sentiment
+    assert sentiment is not None
+    settings = sentiment.endpoint.model_copy(update={"workers": workers})
+    environment = container_environment(settings, vcpus=vcpus)
+    assert environment["OMP_NUM_THREADS"] == threads
+    assert environment["SAGEMAKER_MODEL_SERVER_WORKERS"] == str(workers)
+    assert int(threads) * workers <= vcpus
