@@ -85,7 +85,9 @@ def inventory(account: str, region: str) -> Inventory:
 
     for service in SERVICES:
         accounts: Any = get_backend(service)[account]
-        _ = accounts[region if region in accounts.regions else "aws"]
+        # moto opens us-east-1 by itself: the home of AWS's global services.
+        for name in {region, "us-east-1"} if region in accounts.regions else {"aws"}:
+            _ = accounts[name]
     found: Inventory = {}
     for backends in list(BackendDict._instances):
         for region_name, backend in list(backends.get(account, {}).items()):
