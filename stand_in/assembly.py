@@ -43,7 +43,7 @@ def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tup
     cloudformation = CloudFormation(account=account, base_url=base_url, client=client, invoke_lambda=invoke)
     hooks = Hooks()
     hooks_jobs.install(hooks, executor)
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
     application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks)
     application.page("/_torchlift/state", lambda _: executor.state())
 

@@ -63,7 +63,7 @@ def _endpoints(hooks: Hooks, executor: Executor) -> None:
 
     def update(call: Call) -> None:
         found = request(call)
-        executor.endpoints.updated(call.region, found["EndpointName"], found["EndpointConfigName"])
+        executor.endpoints.updated(call.region, found["EndpointName"], found)
 
     def delete(call: Call) -> None:
         executor.endpoints.deleted(call.region, request(call)["EndpointName"])

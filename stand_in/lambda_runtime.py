@@ -82,7 +82,7 @@ class LambdaRuntime:
             f"END RequestId: {request_id}",
             f"REPORT RequestId: {request_id}\tDuration: {milliseconds:.2f} ms\tMemory Size: {found.memory_size} MB",
         ]
-        log_groups.write(account, region, group, stream, lines)
+        log_groups.write(self._site.moto_lock, account, region, group, stream, lines)
         return Result(payload=answer["payload"], error=answer["error"], log="\n".join(lines))
 
     def invoke_later(self, function: str, payload: Any, *, region: str, account: str = ACCOUNT) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,25 +25,34 @@ def _iso(moment: datetime) -> str:
 class BuildRecord:
     """Wraps the build that moto keeps (`build`, a dictionary in BatchGetBuilds' shape) and changes it in place."""
 
-    def __init__(self, build: dict[str, Any], *, region: str, log_group: str, log_stream: str) -> None:
+    def __init__(
+        self,
+        build: dict[str, Any],
+        *,
+        region: str,
+        log_group: str,
+        log_stream: str,
+        lock: AbstractContextManager[Any],
+    ) -> None:
         self.build = build
         self.region = region
         self.log_group = log_group
         self.log_stream = log_stream
         self._phase_began = _now()
-        self._lock = threading.Lock()
+        self._lock = lock
         link = (
             f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/"
             f"{log_group.replace('/', '$252F')}/log-events/{log_stream.replace('/', '$252F')}"
         )
-        build["logs"] = {
-            "groupName": log_group,
-            "streamName": log_stream,
-            "deepLink": link,
-            "cloudWatchLogsArn": f"arn:aws:logs:{region}:{ACCOUNT}:log-group:{log_group}:log-stream:{log_stream}",
-            "cloudWatchLogs": {"status": "ENABLED", "groupName": log_group},
-            "s3Logs": {"status": "DISABLED", "encryptionDisabled": False},
-        }
+        with lock:
+            build["logs"] = {
+                "groupName": log_group,
+                "streamName": log_stream,
+                "deepLink": link,
+                "cloudWatchLogsArn": f"arn:aws:logs:{region}:{ACCOUNT}:log-group:{log_group}:log-stream:{log_stream}",
+                "cloudWatchLogs": {"status": "ENABLED", "groupName": log_group},
+                "s3Logs": {"status": "DISABLED", "encryptionDisabled": False},
+            }
 
     @property
     def id(self) -> str:

@@ -37,7 +37,8 @@ class Builds:
         backend = codebuild_backends[ACCOUNT][region]
         project = backend.codebuild_projects[request["projectName"]].project_metadata
         build = backend.batch_get_builds([build_id])[0]
-        environment = _apply(project, build, request)
+        with self._site.moto_lock:
+            environment = _apply(project, build, request)
         name = build_id.replace(":", "-")
         variables = environment | {
             "CODEBUILD_BUILD_ID": build_id,
@@ -57,7 +58,7 @@ class Builds:
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})
         group = logs.get("groupName") or f"/aws/codebuild/{request['projectName']}"
         stream = "/".join(part for part in (logs.get("streamName"), build_id.split(":")[-1]) if part)
-        record = BuildRecord(build, region=region, log_group=group, log_stream=stream)
+        record = BuildRecord(build, region=region, log_group=group, log_stream=stream, lock=self._site.moto_lock)
         with self._lock:
             if self._closed:
                 return
@@ -134,7 +135,7 @@ class Builds:
         run.clean()
         lines = run.log.read_text(errors="replace").splitlines()[-LOGGED_LINES:] if run.log.exists() else []
         try:
-            log_groups.write(ACCOUNT, record.region, record.log_group, record.log_stream, lines)
+            log_groups.write(self._site.moto_lock, ACCOUNT, record.region, record.log_group, record.log_stream, lines)
         except log_groups.NoSuchLogGroup as error:
             log.error("build %s: %s", record.id, error)
         if not self._closed:

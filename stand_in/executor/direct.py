@@ -74,7 +74,9 @@ def server(image: str) -> DirectServer:
     """The program for a container image's URI. Raises NoDirectMode."""
     repository = image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]
     for one in SERVERS:
-        if any(repository == known or known.replace("-", "") + "repository" in repository for known in one.repositories):
+        if any(
+            repository == known or known.replace("-", "") + "repository" in repository for known in one.repositories
+        ):
             return one
     raise NoDirectMode(
         f"direct mode has no program for the image '{image}': add its repository to stand_in/executor/direct.py"

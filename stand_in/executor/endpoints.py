@@ -12,7 +12,7 @@ from typing import Any
 from moto.sagemaker.models import sagemaker_backends
 
 from stand_in.environment import ACCOUNT
-from stand_in.executor import direct, endpoint_servers, invocations
+from stand_in.executor import direct, endpoint_servers, endpoint_updates, invocations
 from stand_in.executor.endpoint_servers import CannotDeploy, ServerSet
 from stand_in.executor.site import Site
 from stand_in.executor.state import EndpointState
@@ -60,14 +60,14 @@ class Endpoints:
             if self._closed:
                 return
             self._endpoints[region, name] = endpoint
-        self._in_background(self._deploy, endpoint, moto.endpoint_config_name)
+        self._in_background(self._deploy, endpoint, moto.endpoint_config_name, {})
 
-    def updated(self, region: str, name: str, config: str) -> None:
-        """moto has answered UpdateEndpoint: swap to the servers of `config` when they are ready."""
+    def updated(self, region: str, name: str, request: Mapping[str, Any]) -> None:
+        """moto has answered UpdateEndpoint: swap to the servers of the new configuration when they are ready."""
         with self._lock:
             endpoint = self._endpoints.get((region, name))
         if endpoint is not None:
-            self._in_background(self._deploy, endpoint, config)
+            self._in_background(self._deploy, endpoint, request["EndpointConfigName"], request)
 
     def deleted(self, region: str, name: str) -> None:
         """moto has answered DeleteEndpoint: end the servers."""
@@ -119,9 +119,10 @@ class Endpoints:
             self._threads = [one for one in self._threads if one.is_alive()] + [thread]
             thread.start()
 
-    def _deploy(self, endpoint: _Endpoint, config_name: str) -> None:
+    def _deploy(self, endpoint: _Endpoint, config_name: str, request: Mapping[str, Any]) -> None:
         try:
-            config = _config(endpoint.region, config_name)
+            with self._site.moto_lock:
+                config = _config(endpoint.region, config_name)
             container = endpoint_servers.container_of(endpoint.region, config[0])
             if endpoint.servers is None:
                 endpoint.image, endpoint.model = container.image, container.model
@@ -138,25 +139,40 @@ class Endpoints:
             log.exception("endpoint %s", endpoint.name)
             self._failed(endpoint, f"{type(error).__name__}: {error}")
         else:
-            self._in_service(endpoint, config_name, config, servers)
+            self._in_service(endpoint, config_name, config, request, servers)
 
     def _in_service(
-        self, endpoint: _Endpoint, config_name: str, config: list[dict[str, Any]], servers: ServerSet
+        self,
+        endpoint: _Endpoint,
+        config_name: str,
+        config: list[dict[str, Any]],
+        request: Mapping[str, Any],
+        servers: ServerSet,
     ) -> None:
-        with self._lock:
+        ringing = endpoint_updates.alarms_ringing(endpoint.region, request)
+        if ringing:
+            # As SageMaker does with AutoRollbackConfiguration: the new fleet goes, the old one stays.
+            servers.stop()
+            self._failed(endpoint, f"Deployment was rolled back: alarms in ALARM state: {', '.join(ringing)}")
+            return
+        with self._lock, self._site.moto_lock:
             gone = endpoint.cancelled.is_set()
             old = servers if gone else endpoint.servers
             if not gone:
                 container = servers.variants[0].server.container
                 endpoint.servers, endpoint.image, endpoint.model = servers, container.image, container.model
                 endpoint.moto.endpoint_config_name = config_name
-                endpoint.moto.production_variants = endpoint.moto._process_production_variants(config)
+                endpoint.moto.production_variants = endpoint_updates.kept(
+                    endpoint.moto.production_variants,
+                    endpoint.moto._process_production_variants(config),
+                    request,
+                )
                 _set_status(endpoint.moto, "InService", None)
         if old is not None:
             old.stop()
 
     def _failed(self, endpoint: _Endpoint, reason: str) -> None:
-        with self._lock:
+        with self._lock, self._site.moto_lock:
             if endpoint.cancelled.is_set():
                 return
             # A failed update leaves the old servers, and the endpoint in service with its old configuration.

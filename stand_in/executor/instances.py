@@ -72,8 +72,12 @@ class Instances:
         except Exception:
             log.exception("group %s", key[1])
 
+    def _read(self, key: Key) -> Group | None:
+        with self._site.moto_lock:
+            return groups.read(*key)
+
     def _end_gone(self, key: Key) -> None:
-        group = groups.read(*key)
+        group = self._read(key)
         present = set(group.instances) if group else set()
         for instance_id in [one for one in self._running[key] if one not in present]:
             run = self._running[key].pop(instance_id)
@@ -96,7 +100,7 @@ class Instances:
             )
 
     def _start_new(self, key: Key) -> None:
-        group = groups.read(*key)
+        group = self._read(key)
         if group is None:
             return
         for instance_id in [one for one in group.instances if one not in self._running[key]]:

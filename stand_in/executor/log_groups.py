@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from moto.logs.exceptions import ResourceNotFoundException
 from moto.logs.models import logs_backends
-
-# moto's log streams are not safe for threads.
-_LOCK = threading.Lock()
 
 
 class NoSuchLogGroup(LookupError):
@@ -23,12 +21,14 @@ def require(account: str, region: str, group: str) -> None:
         raise NoSuchLogGroup(f"log group {group} does not exist, and the role may not create it")
 
 
-def write(account: str, region: str, group: str, stream: str, lines: Sequence[str]) -> None:
-    """Append `lines` to a stream, which is made when it is new. Raises NoSuchLogGroup."""
+def write(
+    lock: AbstractContextManager[Any], account: str, region: str, group: str, stream: str, lines: Sequence[str]
+) -> None:
+    """Append `lines` to a stream, which is made when it is new; `lock` is moto's. Raises NoSuchLogGroup."""
     require(account, region, group)
     backend = logs_backends[account][region]
     now = int(time.time() * 1000)
-    with _LOCK:
+    with lock:
         try:
             backend.ensure_log_stream(group, stream)
             events = [{"timestamp": now, "message": line} for line in lines if line]

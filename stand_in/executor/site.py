@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,20 @@ class Site:
     state_dir: Path
     repo_root: Path
     registry: Registry = field(default_factory=Registry)
+    moto_lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held by whoever reads or changes moto's objects: requests to moto (see `locked`) and the executor."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def locked(self, moto: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """moto's WSGI application, answering one request at a time and never while the executor changes its objects."""
+
+        def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            with self.moto_lock:
+                return list(moto(environ, start_response))
+
+        return application
 
     def environment(self, region: str) -> dict[str, str]:
         """Variables for a child that may reach the stand-in and nothing else."""

@@ -156,7 +156,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     executor = Executor(base_url=base_url, state_dir=tmp_path / "state", repo_root=ROOT)
     hooks, stacks = Hooks(), NoStacks(base_url)
     hooks_jobs.install(hooks, executor)
-    moto = DomainDispatcherApplication(create_backend_app)
+    moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
     application = Application(moto=moto, cloudformation=stacks, hooks=hooks)
     application.page("/_torchlift/state", lambda _: executor.state())
     server.app = application

@@ -193,3 +193,40 @@ def test_a_server_that_died_is_an_error_of_the_model(world: World) -> None:
     settled(world)
     psutil.Process(world.executor.state()["processes"][0]["pid"]).kill()
     eventually(lambda: refused(world, b"x")["OriginalStatusCode"] == 503)
+
+
+def test_an_update_keeps_what_it_is_told_to(world: World) -> None:
+    client = world.client("sagemaker")
+    create(world, configure(world, "old"))
+    settled(world)
+    scaled = {"VariantName": "main", "DesiredInstanceCount": 3}
+    client.update_endpoint_weights_and_capacities(EndpointName="e", DesiredWeightsAndCapacities=[scaled])
+    configure(world, "new", "two")
+    client.update_endpoint(EndpointName="e", EndpointConfigName="new", RetainAllVariantProperties=True)
+    found = settled(world)
+    assert (found["EndpointConfigName"], found["ProductionVariants"][0]["DesiredInstanceCount"]) == ("new", 3)
+    client.update_endpoint(EndpointName="e", EndpointConfigName="old")
+    assert settled(world)["ProductionVariants"][0]["DesiredInstanceCount"] == 1
+
+
+def test_an_alarm_undoes_an_update(world: World) -> None:
+    create(world, configure(world, "old"))
+    settled(world)
+    configure(world, "new", "two")
+    watch = world.client("cloudwatch")
+    watch.put_metric_alarm(
+        AlarmName="errors", MetricName="m", Namespace="n", Statistic="Sum", Period=60, EvaluationPeriods=1, Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )  # fmt: skip
+    watch.set_alarm_state(AlarmName="errors", StateValue="ALARM", StateReason="a test says so")
+    world.client("sagemaker").update_endpoint(
+        EndpointName="e", EndpointConfigName="new",
+        DeploymentConfig={
+            "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE"}},
+            "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
+        },
+    )  # fmt: skip
+    found = settled(world)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", "old")
+    assert "errors" in found["FailureReason"]
+    assert invoke(world, b"x")["Body"].read().startswith(b"one")
