@@ -160,7 +160,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     application = Application(moto=moto, cloudformation=stacks, hooks=hooks)
     application.page("/_torchlift/state", lambda _: executor.state())
     server.app = application
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     urllib.request.urlopen(urllib.request.Request(f"{base_url}/moto-api/reset", method="POST"), timeout=20).close()
     world = World(base_url=base_url, executor=executor, mailbox=stacks.mailbox)

@@ -18,6 +18,7 @@ from stand_in.executor.servers import Container, ModelServer, free_ports
 from stand_in.executor.site import Site
 from tests.executor.conftest import REGION, ROLE, World, eventually
 
+AT_ONCE = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
 FAKE = Path(__file__).with_name("fake_server.py")
 REGISTRY = f"123456789012.dkr.ecr.{REGION}.amazonaws.com"
 IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/fake-serving:1"
@@ -222,7 +223,7 @@ def test_an_alarm_undoes_an_update(world: World) -> None:
     world.client("sagemaker").update_endpoint(
         EndpointName="e", EndpointConfigName="new",
         DeploymentConfig={
-            "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE"}},
+            "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": AT_ONCE},
             "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "errors"}]},
         },
     )  # fmt: skip
