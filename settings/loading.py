@@ -8,7 +8,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from settings.errors import Problem, SettingsError
@@ -57,6 +57,9 @@ def _read(path: Path, *, name: str, root: Path) -> dict[str, Any]:
         problem = Problem(key="(file)", given=source, reason=f"It is not valid TOML: {error}.", right="TOML 1.0")
     except UnicodeDecodeError as error:
         problem = Problem(key="(file)", given=source, reason=f"It is not UTF-8: {error}.", right="UTF-8 text")
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits, brackets of thousands of levels, a zero byte in the name.
+        problem = Problem(key="(file)", given=source, reason=f"It cannot be read: {error}.", right="a settings file")
     except OSError as error:
         problem = Problem(
             key="(file)", given=source, reason=f"It cannot be read: {error.strerror}.", right="a readable file"
@@ -108,7 +111,8 @@ def _adapter(field: FieldInfo) -> TypeAdapter[Any]:
     annotation: Any = field.annotation
     for item in field.metadata:
         annotation = Annotated[annotation, item]
-    return TypeAdapter(annotation)
+    # As sections have it: the file is checked field by field, so that one mistake does not hide another.
+    return TypeAdapter(annotation, config=ConfigDict(strict=True, allow_inf_nan=False))
 
 
 def _section(field: FieldInfo) -> type[Section] | None:

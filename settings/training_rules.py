@@ -1,0 +1,169 @@
+"""Rules over the training job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from model_code.sources import SourceError
+from settings import hardware
+from settings.errors import Problem
+from settings.models import GPU_AMI_GIB, MAX_DEADLINE_MINUTES
+from settings.rule import Values, nearest, rule
+from settings.sources import parse_source
+
+
+@rule("network.zones", "training.zones")
+def _training_zones(values: Values, _: Path) -> Iterator[Problem]:
+    for zone in values["training.zones"] or ():
+        if zone not in values["network.zones"]:
+            yield Problem(
+                key="training.zones",
+                given=zone,
+                reason="The network has no subnet there.",
+                right="some of network.zones: " + ", ".join(values["network.zones"]),
+            )
+
+
+@rule("training.instance_type", "training.mode")
+def _training_type(values: Values, _: Path) -> Iterator[Problem]:
+    given = values["training.instance_type"]
+    if values["training.mode"] == "skip" or given in hardware.TRAINING_TYPES:
+        return
+    if given in hardware.EC2_TYPES:
+        reason = "The training image needs an NVIDIA GPU, and this type has none."
+    elif given.startswith("ml."):
+        reason = "It is a SageMaker type; training runs on EC2."
+    else:
+        reason = "It is not in the catalogue of instance types (settings/hardware.py)."
+    right = nearest(given.removeprefix("ml."), hardware.TRAINING_TYPES, "one of " + ", ".join(hardware.TRAINING_TYPES))
+    yield Problem(key="training.instance_type", given=given, reason=reason, right=right)
+
+
+@rule("training.root_volume_gib", "training.mode")
+def _root_volume(values: Values, _: Path) -> Iterator[Problem]:
+    given = values["training.root_volume_gib"]
+    if values["training.mode"] != "skip" and given < GPU_AMI_GIB:
+        yield Problem(
+            key="training.root_volume_gib",
+            given=given,
+            reason="The GPU Deep Learning AMI, the training image and checkpoints do not fit.",
+            right=f"{GPU_AMI_GIB} or more",
+        )
+
+
+@rule("training.deadline_minutes")
+def _deadline(values: Values, _: Path) -> Iterator[Problem]:
+    given = values["training.deadline_minutes"]
+    if given > MAX_DEADLINE_MINUTES:
+        yield Problem(
+            key="training.deadline_minutes",
+            given=given,
+            reason="CloudFormation waits 12 hours at most, and the job must signal before that.",
+            right=f"{MAX_DEADLINE_MINUTES} or less",
+        )
+
+
+@rule("training.mode", "training.weights_uri", "training.base_model", "training.data")
+def _mode(values: Values, _: Path) -> Iterator[Problem]:
+    if values["training.mode"] == "skip":
+        if values["training.weights_uri"] is None:
+            yield Problem(
+                key="training.weights_uri",
+                given=None,
+                reason='Mode "skip" trains nothing.',
+                right="s3://bucket/prefix/ with weights",
+            )
+        return
+    if values["training.weights_uri"] is not None:
+        yield Problem(
+            key="training.weights_uri",
+            given=values["training.weights_uri"],
+            reason=f'Mode "{values["training.mode"]}" makes its own weights.',
+            right='no weights_uri, or mode = "skip"',
+        )
+    for key in ("training.base_model", "training.data"):
+        if values[key] is None:
+            yield Problem(
+                key=key,
+                given=None,
+                reason="Training needs it.",
+                right="hf://…@revision, s3://bucket/prefix/ or a local folder",
+            )
+
+
+@rule("training.mode", "training.ami_id", "training.ami_parameter")
+def _ami(values: Values, _: Path) -> Iterator[Problem]:
+    if values["training.mode"] == "skip":
+        return
+    given = [values["training.ami_id"], values["training.ami_parameter"]]
+    if given.count(None) != 1:
+        yield Problem(
+            key="training.ami_id",
+            given=[item for item in given if item] or None,
+            reason="The instance needs exactly one machine image.",
+            right="either ami_id (pinned) or ami_parameter (a public SSM parameter)",
+        )
+
+
+@rule("training.mode", "training.purchase", "training.capacity_reservation_id")
+def _purchase(values: Values, _: Path) -> Iterator[Problem]:
+    purchase, reservation = values["training.purchase"], values["training.capacity_reservation_id"]
+    if purchase == "capacity-block" and reservation is None:
+        yield Problem(
+            key="training.capacity_reservation_id",
+            given=None,
+            reason="A capacity block is bought beforehand and named by its reservation.",
+            right="the cr-… id of the block",
+        )
+    if purchase == "spot" and reservation is not None:
+        yield Problem(
+            key="training.capacity_reservation_id",
+            given=reservation,
+            reason="Spot instances do not run in a reservation.",
+            right='no reservation, or purchase = "on-demand"',
+        )
+    if purchase == "spot" and values["training.mode"] == "interactive":
+        yield Problem(
+            key="training.purchase",
+            given=purchase,
+            reason="A development box on Spot disappears with the work on it.",
+            right='"on-demand" or "capacity-block"',
+        )
+
+
+def _source(key: str) -> None:
+    @rule(key)
+    def check(values: Values, root: Path) -> Iterator[Problem]:
+        given = values[key]
+        if given is None:
+            return
+        try:
+            source = parse_source(given)
+        except SourceError as error:
+            yield Problem(
+                key=key,
+                given=given,
+                reason=f"{str(error).partition(': ')[2].capitalize()}.",
+                right="hf://owner/name@<commit id>, s3://bucket/prefix/ or a local folder",
+            )
+            return
+        if source.kind == "local" and not _is_folder(root / given):
+            hint = " (the demo prepares it: make demo)" if given.startswith("build/demo/") else ""
+            yield Problem(
+                key=key,
+                given=given,
+                reason="There is no such folder in the repository.",
+                right=f"an existing folder{hint}",
+            )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long for the file system
+        return False
+
+
+for _key in ("training.base_model", "training.data"):
+    _source(_key)
