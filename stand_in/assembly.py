@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from stand_in.server import Application
 
 def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tuple[Application, Callable[[], None]]:
     """The WSGI application, and a function that ends everything it started."""
+    # What was delivered where, and what went wrong in a thread, is told by the log only.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("stand_in").setLevel(logging.INFO)
     moto_corrections.apply()
 
     executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)

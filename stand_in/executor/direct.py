@@ -74,10 +74,14 @@ def server(image: str) -> DirectServer:
     """The program for a container image's URI. Raises NoDirectMode."""
     repository = image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]
     for one in SERVERS:
-        if any(
-            repository == known or known.replace("-", "") + "repository" in repository for known in one.repositories
-        ):
+        if any(_named_after(known, repository) for known in one.repositories):
             return one
     raise NoDirectMode(
         f"direct mode has no program for the image '{image}': add its repository to stand_in/executor/direct.py"
     )
+
+
+def _named_after(known: str, repository: str) -> bool:
+    """Whether a repository has this name, ends in it, or got its name from CloudFormation (by its logical id)."""
+    by_logical_id = known.replace("-", "") + "repository" in repository
+    return repository == known or repository.endswith(f"-{known}") or by_logical_id
