@@ -35,7 +35,6 @@ RETENTION_DAYS = (
     3653,
 )
 """What PutRetentionPolicy takes (CloudWatch Logs API reference)."""
-REGIONS_WITHOUT_BUDGETS = frozenset({"ca-west-1", "il-central-1", "ap-southeast-7"})
 
 
 @rule("deployment.region")
@@ -123,16 +122,9 @@ def _retention(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
-@rule("budget.monthly_usd", "budget.email", "deployment.region")
+@rule("budget.monthly_usd", "budget.email")
 def _budget(values: Values, _: Path) -> Iterator[Problem]:
     if values["budget.monthly_usd"] is not None and values["budget.email"] is None:
         yield Problem(
             key="budget.email", given=None, reason="A budget without an address tells nobody.", right="a mail address"
-        )
-    if values["budget.monthly_usd"] is not None and values["deployment.region"] in REGIONS_WITHOUT_BUDGETS:
-        yield Problem(
-            key="budget.monthly_usd",
-            given=values["budget.monthly_usd"],
-            reason=f"CloudFormation has no budgets in {values['deployment.region']}.",
-            right="no budget in this region",
         )

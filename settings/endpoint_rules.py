@@ -61,7 +61,7 @@ def _endpoint_type(values: Values, _: Path) -> Iterator[Problem]:
 @rule(f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.kms")
 def _kms(values: Values, _: Path) -> Iterator[Problem]:
     known = hardware.ML_TYPES.get(values[f"{_ENDPOINT}.instance_type"])
-    if known is not None and known.local_nvme and values[f"{_ENDPOINT}.kms"]:
+    if known is not None and known.arch == "arm64" and known.local_nvme and values[f"{_ENDPOINT}.kms"]:
         yield Problem(
             key=f"{_ENDPOINT}.kms",
             given=True,

@@ -117,8 +117,10 @@ def toml_lines(document: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         yield f"[{prefix}]"
     for key, value in document.items():
         if key not in tables:
-            # JSON's strings, numbers, booleans and arrays are TOML's.
-            yield f"{json.dumps(key)} = {json.dumps(value)}"
+            # JSON's strings, booleans and arrays are TOML's; its numbers lack infinity.
+            yield (
+                f"{json.dumps(key)} = {value!r}" if type(value) is float else f"{json.dumps(key)} = {json.dumps(value)}"
+            )
     for key, table in tables.items():
         yield from toml_lines(table, f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key))
 

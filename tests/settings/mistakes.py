@@ -1,0 +1,108 @@
+"""Mistakes in dev.toml, at least one for each rule."""
+
+from __future__ import annotations
+
+VPC = {
+    "vpc_id": "vpc-0123456789abcdef0",
+    "cidr": "10.0.0.0/16",
+    "private_subnet_ids": [f"subnet-0123456789abcdef{number}" for number in range(3)],
+}
+SKIP = {"training.mode": "skip", "training.weights_uri": "s3://weights/roberta/"}
+ENDPOINT = "sentiment.endpoint"
+
+# {mistake: (changes of dev.toml, key, words of the reason, words of what would be right)}
+MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
+    "unknown key": ({"training.learning_rat": 1.0}, "training.learning_rat", "no such setting", "learning_rate"),
+    "unknown section": ({"trainin": {"mode": "job"}}, "trainin", "no such setting", "training"),
+    "unknown key far from any": ({"logs.xyz": 1}, "logs.xyz", "no such setting", "one of: retention_days"),
+    "section as value": ({"training": 3}, "training", "no section", "[training]"),
+    "missing section": ({"network": None}, "network", "missing", "[network]"),
+    "missing key": ({"deployment.owner": None}, "deployment.owner", "missing", "a team"),
+    "other schema": ({"schema_version": 2}, "schema_version", "1", "1"),
+    "negative size": ({"training.root_volume_gib": -1}, "training.root_volume_gib", "or equal to 8", "GiB"),
+    "text as number": ({"training.epochs": "3"}, "training.epochs", "integer", "whole number"),
+    "boolean as number": ({"training.epochs": True}, "training.epochs", "integer", "whole number"),
+    "number as boolean": ({"training.bf16": 1}, "training.bf16", "boolean", "true or false"),
+    "number as text": ({"deployment.owner": 3}, "deployment.owner", "string", "a team"),
+    "name": ({"deployment.name": "Dev_1"}, "deployment.name", "pattern", "lower-case"),
+    "account": ({"deployment.account": "123"}, "deployment.account", "pattern", "12 digits"),
+    "region": ({"deployment.region": "us-west-3"}, "deployment.region", "not among the regions", "us-west-2, or"),
+    "region of China": ({"deployment.region": "cn-north-1"}, "deployment.region", "another AWS partition", "us-east-1"),
+    "GovCloud": ({"deployment.region": "us-gov-west-1"}, "deployment.region", "another AWS partition", "us-west-2"),
+    "region without the image": ({"deployment.region": "af-south-1"}, "deployment.region", "base images", "ap-south-1"),
+    "zone": ({"network.zones": ["us-west-2a", "us-west-2x"]}, "network.zones", "no zone of us-west-2", "us-west-2a"),
+    "zone twice": ({"network.zones": ["us-west-2a", "us-west-2a"]}, "network.zones", "twice", "each zone once"),
+    "one zone": ({"network.zones": ["us-west-2a"]}, "network.zones", "at least 2", "two or more"),
+    "egress": ({"network.egress": "proxy"}, "network.egress", "'nat' or 'endpoints'", '"nat"'),
+    "range": ({"network.cidr": "10.300.0.0/16"}, "network.cidr", "300", "10.42.0.0/16"),
+    "range with host bits": ({"network.cidr": "10.42.1.0/16"}, "network.cidr", "host bits", "10.42.0.0/16"),
+    "public range": ({"network.cidr": "8.8.0.0/16"}, "network.cidr", "internet", "private"),
+    "small range": ({"network.cidr": "10.0.0.0/28"}, "network.cidr", "too large or too small", "/16 to /24"),
+    "existing range": (
+        {"network.existing_vpc": {**VPC, "cidr": "1.2.3/99"}}, "network.existing_vpc.cidr", "1.2.3", "10.42.0.0/16",
+    ),
+    "subnet per zone": (
+        {"network.existing_vpc": {**VPC, "private_subnet_ids": VPC["private_subnet_ids"][:2]}},
+        "network.existing_vpc.private_subnet_ids", "3 zones and 2 subnets", "one private subnet per zone",
+    ),
+    "subnet twice": (
+        {"network.existing_vpc": {**VPC, "private_subnet_ids": VPC["private_subnet_ids"][:1] * 3}},
+        "network.existing_vpc.private_subnet_ids", "twice", "each subnet once",
+    ),
+    "no VPC": ({"network.existing_vpc": {**VPC, "vpc_id": "default"}}, "network.existing_vpc.vpc_id", "match", "vpc-"),
+    "retention": ({"logs.retention_days": 10}, "logs.retention_days", "does not know", "7"),
+    "budget without address": ({"budget.monthly_usd": 5}, "budget.email", "tells nobody", "mail address"),
+    "training type": ({"training.instance_type": "p4d.24xlarg"}, "training.instance_type", "catalogue", "p4d.24xlarge"),
+    "training type without a GPU": ({"training.instance_type": "inf2.xlarge"}, "training.instance_type", "GPU", ""),
+    "training on SageMaker": ({"training.instance_type": "ml.g5.xlarge"}, "training.instance_type", "EC2", "g5.xlarge"),
+    "training zone": ({"training.zones": ["us-west-2d"]}, "training.zones", "no subnet", "us-west-2a"),
+    "root volume": ({"training.root_volume_gib": 100}, "training.root_volume_gib", "do not fit", "200 or more"),
+    "deadline": ({"training.deadline_minutes": 700}, "training.deadline_minutes", "12 hours", "660 or less"),
+    "learning rate": ({"training.learning_rate": 0}, "training.learning_rate", "greater than 0", "1e-5"),
+    "mode": ({"training.mode": "spot"}, "training.mode", "'job'", '"skip"'),
+    "skip without weights": ({"training.mode": "skip"}, "training.weights_uri", "trains nothing", "s3://"),
+    "weights in mode job": ({"training.weights_uri": "s3://bucket/x/"}, "training.weights_uri", "its own", '"skip"'),
+    "weights that are no prefix": ({**SKIP, "training.weights_uri": "s3://b/x"}, "training.weights_uri", "pattern", "s3://"),
+    "no model": ({"training.base_model": None}, "training.base_model", "needs it", "hf://"),
+    "no data": ({"training.data": None}, "training.data", "needs it", "hf://"),
+    "no image": ({"training.ami_parameter": None}, "training.ami_id", "exactly one", "either"),
+    "two images": ({"training.ami_id": "ami-0123456789abcdef0"}, "training.ami_id", "exactly one", "either"),
+    "block without reservation": (
+        {"training.purchase": "capacity-block"}, "training.capacity_reservation_id", "bought beforehand", "cr-",
+    ),
+    "spot in a reservation": (
+        {"training.purchase": "spot", "training.capacity_reservation_id": "cr-0123456789abcdef0"},
+        "training.capacity_reservation_id", "do not run in a reservation", "on-demand",
+    ),
+    "box on spot": (
+        {"training.purchase": "spot", "training.mode": "interactive"}, "training.purchase", "disappears", "on-demand",
+    ),
+    "unpinned model": ({"training.base_model": "hf://roberta/base"}, "training.base_model", "", "<commit id>"),
+    "other scheme": ({"training.data": "ftp://host/x"}, "training.data", "", "s3://bucket/prefix/"),
+    "no folder": ({"training.data": "no/such/folder"}, "training.data", "no such folder", "existing folder"),
+    "no folder with a long name": ({"training.data": "x" * 5000}, "training.data", "no such folder", "existing"),
+    "the demo's folder": ({"training.data": "build/demo/nothing"}, "training.data", "no such folder", "make demo"),
+    "endpoint without training": ({"training": None}, "training", "[training]", "skip"),
+    "min over max": (
+        {f"{ENDPOINT}.min_instances": 3, f"{ENDPOINT}.initial_instances": 3}, f"{ENDPOINT}.max_instances",
+        "min_instances is 3", "3 or more",
+    ),
+    "initial outside": ({f"{ENDPOINT}.initial_instances": 5}, f"{ENDPOINT}.initial_instances", "limits", "1 to 2"),
+    "scale to zero": ({f"{ENDPOINT}.min_instances": 0}, f"{ENDPOINT}.min_instances", "equal to 1", "scale to zero"),
+    "x86 type for the arm64 image": (
+        {f"{ENDPOINT}.instance_type": "ml.g5.4xlarge"}, f"{ENDPOINT}.instance_type", "exec format", "ml.c7g.4xlarge",
+    ),
+    "type without ml.": (
+        {f"{ENDPOINT}.instance_type": "c7g.4xlarge"}, f"{ENDPOINT}.instance_type", "begin with ml.", "ml.c7g.4xlarge",
+    ),
+    "unknown type": (
+        {f"{ENDPOINT}.instance_type": "ml.c7g.4xlrge"}, f"{ENDPOINT}.instance_type", "catalogue", "ml.c7g.4xlarge",
+    ),
+    "key on local disks": (
+        {f"{ENDPOINT}.instance_type": "ml.c6gd.4xlarge"}, f"{ENDPOINT}.kms", "NVMe", "false",
+    ),
+    "workers": ({f"{ENDPOINT}.workers": 17}, f"{ENDPOINT}.workers", "16 vCPUs", "1 to 16"),
+    "infinite": (
+        {f"{ENDPOINT}.invocations_per_instance": float("inf")}, f"{ENDPOINT}.invocations_per_instance", "finite", "",
+    ),
+}  # fmt: skip

@@ -1,0 +1,87 @@
+"""Each rule: what is told about a mistake: the key, what was given, why it cannot work, what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from settings import Problem, SettingsError, load_settings
+from tests.settings.mistakes import ENDPOINT, MISTAKES, SKIP, VPC
+from tests.stacks.synthesis import edited
+
+
+def problems(changes: dict[str, object], folder: Path) -> tuple[Problem, ...]:
+    """What is told about dev.toml with these changes."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(str(edited("dev", changes, folder)))
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake(mistake: str, tmp_path: Path) -> None:
+    changes, key, reason, right = MISTAKES[mistake]
+    found = [problem for problem in problems(changes, tmp_path) if problem.key == key]
+    assert len(found) == 1, f"one sentence about {key}"
+    (problem,) = found
+    assert reason in problem.reason
+    assert right in problem.right
+    assert problem.right, "always say what would be right"
+    text = str(problem)
+    assert text.startswith(f"{key}: given ")
+    assert len(text) < 600
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_one_mistake_is_one_problem(mistake: str, tmp_path: Path) -> None:
+    """A mistake must not bring others with it, which would hide it."""
+    changes, key, _, _ = MISTAKES[mistake]
+    assert {problem.key for problem in problems(changes, tmp_path)} <= {
+        key,
+        # A section that is none takes its keys with it.
+        *(["network.zones"] if key == "deployment.region" else []),
+    }
+
+
+def test_all_at_once(tmp_path: Path) -> None:
+    changes = {
+        "deployment.region": "us-west-3",
+        "logs.retention_days": 10,
+        "training.epochs": 0,
+        "training.unknown": 1,
+        f"{ENDPOINT}.workers": 0,
+    }
+    assert {problem.key for problem in problems(changes, tmp_path)} == set(changes)
+
+
+def test_name_must_be_the_files(tmp_path: Path) -> None:
+    (tmp_path / "deployments").mkdir()
+    edited("dev", {"deployment.name": "test"}, tmp_path / "deployments")
+    with pytest.raises(SettingsError) as caught:
+        load_settings("dev", root=tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.given, problem.right) == ("deployment.name", "test", "dev")
+
+
+def test_long_endpoint_name(tmp_path: Path) -> None:
+    from settings.names import ENDPOINT_NAME_LENGTH, endpoint_name
+
+    longest = max(len(endpoint_name("x" * 20, "sentiment", name)) for name in ("ml.c6gd.16xlarge", "ml.r7gd.16xlarge"))
+    assert longest <= ENDPOINT_NAME_LENGTH, "the rule is for names to come"
+
+
+@pytest.mark.parametrize("name", ["dev", "prod", "trial"])
+def test_what_ships_is_valid(name: str) -> None:
+    assert load_settings(name).deployment.name == name
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings("dev").deployment.region = "us-east-1"
+
+
+@pytest.mark.parametrize(
+    "changes", [SKIP | {"training.base_model": None, "training.data": None}, {"network.existing_vpc": VPC}]
+)
+def test_right_ones(changes: dict[str, object], tmp_path: Path) -> None:
+    assert load_settings(str(edited("dev", changes, tmp_path))).deployment.name == "dev"
