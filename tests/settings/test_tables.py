@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.session
 import pytest
 
 from settings import hardware, regions
@@ -19,8 +20,11 @@ from torchlift.log_retention import retention
 
 @cache
 def enum(service: str, shape: str) -> frozenset[str]:
-    client: Any = boto3.client(service, region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x")
-    return frozenset(client.meta.service_model.shape_for(shape).enum)
+    return frozenset(service_shape(service, shape).enum)
+
+
+def service_shape(service: str, shape: str) -> Any:
+    return botocore.session.get_session().get_service_model(service).shape_for(shape)
 
 
 @cache
@@ -120,8 +124,5 @@ def test_retentions_are_one_list() -> None:
     assert all(retention(days) for days in RETENTION_DAYS)
     with pytest.raises(ValueError, match="10 days"):
         retention(10)
-    shape = boto3.client(
-        "logs", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x"
-    ).meta.service_model.shape_for("PutRetentionPolicyRequest")
-    documented = shape.members["retentionInDays"].documentation
+    documented = service_shape("logs", "PutRetentionPolicyRequest").members["retentionInDays"].documentation
     assert all(str(days) in documented for days in RETENTION_DAYS)

@@ -118,9 +118,7 @@ def toml_lines(document: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in document.items():
         if key not in tables:
             # JSON's strings, booleans and arrays are TOML's; its numbers lack infinity.
-            yield (
-                f"{json.dumps(key)} = {value!r}" if type(value) is float else f"{json.dumps(key)} = {json.dumps(value)}"
-            )
+            yield f"{json.dumps(key)} = {repr(value) if isinstance(value, float) else json.dumps(value)}"
     for key, table in tables.items():
         yield from toml_lines(table, f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key))
 
