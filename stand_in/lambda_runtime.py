@@ -25,6 +25,7 @@ from stand_in.executor import log_groups
 from stand_in.executor.processes import Child, spawn
 from stand_in.executor.site import Site
 from stand_in.executor.state import ProcessState
+from stand_in.executor.together import together
 
 BOOTSTRAP = Path(__file__).with_name("lambda_bootstrap.py")
 ASYNCHRONOUS_RETRIES = 2
@@ -134,8 +135,8 @@ class LambdaRuntime:
             self._closed.set()
             children = list(self._children)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        together(child.stop for child in children)
         for child in children:
-            child.stop()
             self._site.registry.process_ended(child.pid)
 
     def _find(self, function: str, account: str, region: str) -> LambdaFunction:

@@ -16,6 +16,7 @@ from stand_in.executor.build_record import BuildRecord
 from stand_in.executor.faults import Faults
 from stand_in.executor.jobs import Ended, JobRun, SourceMissing
 from stand_in.executor.site import Site
+from stand_in.executor.together import together
 
 log = logging.getLogger(__name__)
 LOGGED_LINES = 5000
@@ -79,8 +80,7 @@ class Builds:
         with self._lock:
             self._closed = True
             running = list(self._running.values())
-        for run, _ in running:
-            run.stop()
+        together(run.stop for run, _ in running)
 
     def _run(self, run: JobRun, record: BuildRecord) -> None:
         try:

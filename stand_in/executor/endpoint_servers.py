@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -19,6 +19,7 @@ from stand_in.executor.java import NoJava
 from stand_in.executor.servers import INVOCATION_SECONDS, Container, ModelServer, NotReady
 from stand_in.executor.site import Site
 from stand_in.executor.state import ProcessState
+from stand_in.executor.together import together
 
 STARTUP_SECONDS = 300.0
 """How long a server may take when its variant sets no ContainerStartupHealthCheckTimeoutInSeconds."""
@@ -79,8 +80,7 @@ class ServerSet:
         """End the servers, at the latest after `drain_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self._busy == 0, drain_s)
-        for variant in self.variants:
-            _stop(self._site, variant.server)
+        together(partial(_stop, self._site, variant.server) for variant in self.variants)
 
 
 def start(
@@ -181,10 +181,3 @@ def _require_model_data(site: Site, region: str, url: str) -> None:
             "is an object located at the URL and that the role passed to CreateModel has permissions to download it. "
             f"({error})"
         ) from error
-
-
-def wait_for(threads: Sequence[threading.Thread], seconds: float) -> None:
-    """Join threads, all of them within `seconds`."""
-    deadline = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from moto.sagemaker.models import sagemaker_backends
@@ -16,12 +17,12 @@ from stand_in.executor import direct, endpoint_servers, endpoint_updates, invoca
 from stand_in.executor.endpoint_servers import CannotDeploy, ServerSet
 from stand_in.executor.site import Site
 from stand_in.executor.state import EndpointState
+from stand_in.executor.together import together, wait_for
 from stand_in.hooks import Answer
 
 log = logging.getLogger(__name__)
 REASON_CHARACTERS = 1024
 """The longest FailureReason that SageMaker gives."""
-CLOSE_SECONDS = 20.0
 
 Key = tuple[str, str]
 
@@ -108,10 +109,7 @@ class Endpoints:
             running = [one.servers for one in self._endpoints.values() if one.servers]
             self._endpoints.clear()
             threads = list(self._threads)
-        stops = [threading.Thread(target=one.stop, kwargs={"drain_s": 0}, daemon=True) for one in running]
-        for stop in stops:
-            stop.start()
-        endpoint_servers.wait_for([*stops, *threads], CLOSE_SECONDS)
+        together([*(partial(one.stop, drain_s=0) for one in running), partial(wait_for, threads)])
 
     def _in_background(self, target: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=target, args=arguments, name="endpoint", daemon=True)

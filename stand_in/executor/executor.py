@@ -12,6 +12,7 @@ from stand_in.executor.endpoints import Endpoints
 from stand_in.executor.faults import Faults
 from stand_in.executor.instances import Instances
 from stand_in.executor.site import Site
+from stand_in.executor.together import together
 from stand_in.lambda_runtime import LambdaRuntime
 
 
@@ -38,7 +39,4 @@ class Executor:
 
     def close(self) -> None:
         """End everything that was started here, and wait for it."""
-        self.builds.close()
-        self.instances.close()
-        self.endpoints.close()
-        self.lambdas.close()
+        together([self.builds.close, self.instances.close, self.endpoints.close, self.lambdas.close])

@@ -16,6 +16,7 @@ from stand_in.executor.groups import Group
 from stand_in.executor.instance_run import InstanceRun
 from stand_in.executor.job_environment import NoJobEnvironment, from_user_data
 from stand_in.executor.site import Site
+from stand_in.executor.together import together
 
 log = logging.getLogger(__name__)
 LAUNCH_RETRY_S = 1.0
@@ -52,8 +53,7 @@ class Instances:
             runs = [run for group in self._running.values() for run in group.values()]
         for follower in followers:
             follower.shutdown(wait=False, cancel_futures=True)
-        for run in runs:
-            run.stop()
+        together(run.stop for run in runs)
 
     def _submit(self, key: Key) -> None:
         with self._lock:
