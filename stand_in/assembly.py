@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,21 @@ def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tup
 
     executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
 
+    clients: dict[tuple[str, str], Any] = {}
+    lock = threading.Lock()
+
     def client(service: str, region: str) -> Any:
-        session = boto3.session.Session(
-            aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
-        )
-        return session.client(  # type: ignore[call-overload]
-            service, endpoint_url=base_url, config=Config(retries={"max_attempts": 1}, read_timeout=120)
-        )
+        # boto3 takes longer to make a client than the services here take to answer it.
+        with lock:
+            if (service, region) not in clients:
+                session = boto3.session.Session(
+                    aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
+                )
+                config = Config(retries={"max_attempts": 1}, read_timeout=120, max_pool_connections=50)
+                clients[service, region] = session.client(  # type: ignore[call-overload]
+                    service, endpoint_url=base_url, config=config
+                )
+            return clients[service, region]
 
     def invoke(arn: str, payload: Mapping[str, Any], region: str) -> Any:
         try:

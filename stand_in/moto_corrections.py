@@ -8,6 +8,8 @@ from typing import Any
 from moto.codebuild.models import CodeBuildBackend
 from moto.codebuild.responses import CodeBuildResponse
 from moto.core.responses import ActionResult
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.instances import Instance
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
 from moto.sagemaker.models import FakeEndpointConfig
@@ -30,6 +32,8 @@ def apply() -> None:
     _models_keep_their_isolation()
     _endpoints_keep_their_deployment()
     _projects_keep_everything()
+    _instances_take_their_parts_along()
+    _networks_take_their_parts_along()
 
 
 def _bucket_policies_have_conditions() -> None:
@@ -110,6 +114,60 @@ def _projects_keep_everything() -> None:
     CodeBuildResponse.create_project = created
     CodeBuildResponse.update_project = updated
     CodeBuildBackend.delete_project = deleted
+
+
+def _instances_take_their_parts_along() -> None:
+    """moto leaves network interfaces and root volumes behind; on AWS both go unless the template keeps them."""
+    terminate = Instance.terminate
+
+    def terminated(self: Any) -> Any:
+        backend = self.ec2_backend
+        volumes = [device.volume_id for device in self.block_device_mapping.values()]
+        interfaces = [interface.id for interface in self.nics.values()]
+        answer = terminate(self)
+        for volume in volumes:
+            if volume in backend.volumes and not _kept(self):
+                backend.delete_volume(volume)
+        for interface in interfaces:
+            if interface in backend.enis:
+                backend.enis[interface].delete()
+        return answer
+
+    Instance.terminate = terminated
+
+
+def _kept(instance: Any) -> bool:
+    """True when the launch template of the instance's group says that volumes stay."""
+    template = getattr(getattr(instance, "autoscaling_group", None), "ec2_launch_template", None)
+    devices = template.latest_version().data.get("BlockDeviceMappings", []) if template else []
+    return any(device.get("Ebs", {}).get("DeleteOnTermination") is False for device in devices)
+
+
+def _networks_take_their_parts_along() -> None:
+    """moto leaves a NAT gateway's interface, a network's default ACL, and its own note of a template's place."""
+    delete_nat_gateway, delete_vpc = EC2Backend.delete_nat_gateway, EC2Backend.delete_vpc
+    delete_launch_template = EC2Backend.delete_launch_template
+
+    def nat_deleted(self: Any, nat_gateway_id: str) -> Any:
+        gateway = delete_nat_gateway(self, nat_gateway_id)
+        if gateway._eni.id in self.enis:
+            gateway._eni.delete()
+        return gateway
+
+    def vpc_deleted(self: Any, vpc_id: str) -> Any:
+        vpc = delete_vpc(self, vpc_id)
+        for acl in [acl for acl in self.network_acls.values() if acl.vpc_id == vpc_id]:
+            self.network_acls.pop(acl.id)
+        return vpc
+
+    def template_deleted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = delete_launch_template(self, *args, **kwargs)
+        self.launch_template_insert_order[:] = [one for one in self.launch_template_insert_order if one in self.launch_templates]
+        return answer
+
+    EC2Backend.delete_nat_gateway = nat_deleted
+    EC2Backend.delete_vpc = vpc_deleted
+    EC2Backend.delete_launch_template = template_deleted
 
 
 _PROJECT_KEYS = (

@@ -20,11 +20,12 @@ IGNORED: Mapping[str, str] = {
     "events/event_buses/default": "AWS's own bus; rules are listed one by one",
     "iam/account_aliases": "not a resource of a stack",
     "s3/pagination_tokens": "state of list calls",
+    "ec2/tags": "tags, which go with what carries them",
     "ecr/registry_scanning_configuration": "a setting that every registry has",
 }
 """Collections of moto that hold no resources of an account, each with the reason."""
-OF_AWS = ":iam::aws:"
-"""In the ARN of policies that AWS brings into every account."""
+PASSING = (":iam::aws:policy/", "/access_keys/ASIA")
+"""In the names of policies that AWS brings into every account, and of credentials that expire within the hour."""
 GONE = frozenset({"terminated", "deleted", "deleting", "DELETED"})
 """States that AWS shows for a while after the end."""
 SCHEDULED = "PendingDeletion"
@@ -88,6 +89,8 @@ def inventory(account: str, region: str) -> Inventory:
         # moto opens us-east-1 by itself: the home of AWS's global services.
         for name in {region, "us-east-1"} if region in accounts.regions else {"aws"}:
             _ = accounts[name]
+    # AWS makes this key when the first encrypted volume is made, and keeps it.
+    get_backend("ec2")[account][region]._create_default_encryption_key()
     found: Inventory = {}
     for backends in list(BackendDict._instances):
         for region_name, backend in list(backends.get(account, {}).items()):
@@ -96,9 +99,9 @@ def inventory(account: str, region: str) -> Inventory:
                 if f"{service}/{collection}" in IGNORED:
                     continue
                 for name, thing in _things(content):
-                    if OF_AWS in name:
-                        continue
-                    found[f"{service}/{region_name}/{collection}/{name}"] = _state(thing)
+                    full = f"{service}/{region_name}/{collection}/{name}"
+                    if not any(part in full for part in PASSING):
+                        found[full] = _state(thing)
     return found
 
 
@@ -135,6 +138,10 @@ def _name(value: Any, index: int) -> str:
 
 
 def _state(thing: Any) -> str:
+    instances = getattr(thing, "instances", None)
+    if isinstance(instances, list) and instances:  # a reservation is gone when its instances are
+        states = {_state(instance) for instance in instances}
+        return states.pop() if len(states) == 1 else ""
     for attribute in ("key_state", "state", "status"):
         found = thing.get(attribute) if isinstance(thing, dict) else getattr(thing, attribute, None)
         if isinstance(found, str):

@@ -338,7 +338,8 @@ class FlowLog(Ec2Resource):
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         held = ctx.client("ec2").describe_flow_logs(FlowLogIds=[physical_id])["FlowLogs"][0]
-        return pick(
+        kinds = {"vpc": "VPC", "subnet": "Subnet", "eni": "NetworkInterface"}
+        return {"ResourceType": kinds[held["ResourceId"].partition("-")[0]]} | pick(
             held,
             "DeliverLogsPermissionArn",
             "LogDestination",
