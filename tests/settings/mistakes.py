@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+SUBNETS = [f"subnet-0123456789abcdef{number}" for number in range(3)]
 VPC = {
     "vpc_id": "vpc-0123456789abcdef0",
     "cidr": "10.0.0.0/16",
-    "private_subnet_ids": [f"subnet-0123456789abcdef{number}" for number in range(3)],
+    "private_subnet_ids": SUBNETS,
 }
 SKIP = {"training.mode": "skip", "training.weights_uri": "s3://weights/roberta/"}
 ENDPOINT = "sentiment.endpoint"
@@ -42,11 +43,11 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
         {"network.existing_vpc": {**VPC, "cidr": "1.2.3/99"}}, "network.existing_vpc.cidr", "1.2.3", "10.42.0.0/16",
     ),
     "subnet per zone": (
-        {"network.existing_vpc": {**VPC, "private_subnet_ids": VPC["private_subnet_ids"][:2]}},
+        {"network.existing_vpc": {**VPC, "private_subnet_ids": SUBNETS[:2]}},
         "network.existing_vpc.private_subnet_ids", "3 zones and 2 subnets", "one private subnet per zone",
     ),
     "subnet twice": (
-        {"network.existing_vpc": {**VPC, "private_subnet_ids": VPC["private_subnet_ids"][:1] * 3}},
+        {"network.existing_vpc": {**VPC, "private_subnet_ids": SUBNETS[:1] * 3}},
         "network.existing_vpc.private_subnet_ids", "twice", "each subnet once",
     ),
     "no VPC": ({"network.existing_vpc": {**VPC, "vpc_id": "default"}}, "network.existing_vpc.vpc_id", "match", "vpc-"),

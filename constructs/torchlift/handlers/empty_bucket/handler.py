@@ -37,14 +37,16 @@ def empty(bucket: str, context: Any) -> int:
     s3: Any = boto3.client("s3")
     removed = 0
     try:
-        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        # Always the first page: what it listed is gone the next time, and what came meanwhile is there.
+        while True:
+            page = s3.list_object_versions(Bucket=bucket)
             items = [
                 {"Key": item["Key"], "VersionId": item["VersionId"]}
                 for kind in ("Versions", "DeleteMarkers")
                 for item in page.get(kind, [])
             ]
             if not items:
-                continue
+                break
             if context.get_remaining_time_in_millis() < RESERVE_MS:
                 raise TimeoutError(f"out of time after {removed} objects; delete the stack again")
             answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": items, "Quiet": True})
