@@ -122,11 +122,14 @@ def _instances_take_their_parts_along() -> None:
 
     def terminated(self: Any) -> Any:
         backend = self.ec2_backend
-        volumes = [device.volume_id for device in self.block_device_mapping.values()]
+        # Not by its devices: moto attaches a default root volume and then the template's under the same name.
+        attached = [volume for volume in backend.volumes.values() if volume.attachment]
+        volumes = [volume.id for volume in attached if volume.attachment.instance.id == self.id]
         interfaces = [interface.id for interface in self.nics.values()]
         answer = terminate(self)
         for volume in volumes:
             if volume in backend.volumes and not _kept(self):
+                backend.volumes[volume].attachment = None
                 backend.delete_volume(volume)
         for interface in interfaces:
             if interface in backend.enis:
