@@ -165,7 +165,9 @@ def _networks_take_their_parts_along() -> None:
 
     def template_deleted(self: Any, *args: Any, **kwargs: Any) -> Any:
         answer = delete_launch_template(self, *args, **kwargs)
-        self.launch_template_insert_order[:] = [one for one in self.launch_template_insert_order if one in self.launch_templates]
+        self.launch_template_insert_order[:] = [
+            one for one in self.launch_template_insert_order if one in self.launch_templates
+        ]
         return answer
 
     EC2Backend.delete_nat_gateway = nat_deleted

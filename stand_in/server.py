@@ -55,9 +55,7 @@ class Application:
         headers = _headers(environ)
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         action = action_of(service=service, method=method, path=path, headers=headers, body=body)
-        call = Call(
-            service=service, action=action, region=region, method=method, path=path, headers=headers, body=body
-        )
+        call = Call(service=service, action=action, region=region, method=method, path=path, headers=headers, body=body)
         if service == "cloudformation":
             return _send(start_response, protocol.answer(self._cloudformation, call))
         instead = self._hooks.replacement(service, action)
@@ -71,9 +69,7 @@ class Application:
         response = b"".join(self._ask_moto(environ, capture))
         status = int(captured[0].split()[0])
         if status < 300:
-            self._hooks.run_after(
-                Call(**{**vars(call), "status": status, "response": response})
-            )
+            self._hooks.run_after(Call(**{**vars(call), "status": status, "response": response}))
         start_response(*captured)
         return [response]
 

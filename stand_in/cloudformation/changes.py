@@ -42,7 +42,9 @@ def describe_changes(stack: Stack, active: Mapping[str, ResourceSpec], resolver:
         if old.type != spec.type:
             changes.append(_change("Modify", name, spec.type, physical_id=old.physical_id, replacement="True"))
             continue
-        before = stack.template.resources[name].properties if stack.template and name in stack.template.resources else {}
+        before = (
+            stack.template.resources[name].properties if stack.template and name in stack.template.resources else {}
+        )
         try:
             differing = changed(old.properties, resolver.resolve(spec.properties))
         except (KeyError, ResourceFailed, TemplateError):  # it refers to a resource that does not exist yet
@@ -50,7 +52,9 @@ def describe_changes(stack: Stack, active: Mapping[str, ResourceSpec], resolver:
         if differing:
             replaced = bool(differing & provider_of(spec.type).replace_on)
             changes.append(
-                _change("Modify", name, spec.type, physical_id=old.physical_id, replacement="True" if replaced else "False")
+                _change(
+                    "Modify", name, spec.type, physical_id=old.physical_id, replacement="True" if replaced else "False"
+                )
             )
     for name, old in stack.resources.items():
         if name not in active:

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from stand_in.cloudformation.graph import dependencies, deletion_order
+from stand_in.cloudformation.graph import deletion_order, dependencies
 from stand_in.cloudformation.intrinsics import Resolver
 from stand_in.cloudformation.registry import Context, ResourceFailed, changed, provider_of
 from stand_in.cloudformation.stacks import ResourceState, Stack, now
@@ -148,7 +148,9 @@ class Operation:
                 return
             if not differing & provider.replace_on:
                 stack.resources[spec.logical_id] = state
-                self._do(state, "UPDATE", lambda: provider.update(self._for(state), old.physical_id, old.properties, props))
+                self._do(
+                    state, "UPDATE", lambda: provider.update(self._for(state), old.physical_id, old.properties, props)
+                )
                 state.properties = props
                 if state.physical_id != old.physical_id:  # a custom resource that answered with a new id
                     replaced.append(old)
@@ -170,7 +172,9 @@ class Operation:
                 traceback.print_exc()
             reason = CANCELLED if self._context.cancelled.is_set() and "cancelled" in str(error) else str(error)
             self._stack.set_resource(state, f"{verb}_FAILED", reason)
-            raise OperationFailed(f"The following resource(s) failed to {verb.lower()}: [{state.logical_id}].") from error
+            raise OperationFailed(
+                f"The following resource(s) failed to {verb.lower()}: [{state.logical_id}]."
+            ) from error
         state.physical_id, state.attributes = made.physical_id, made.attributes
         self._stack.set_resource(state, f"{verb}_COMPLETE")
 
@@ -204,7 +208,7 @@ class Operation:
         needs = {name: state.needs & set(before) for name, state in before.items()}
         for name in reversed(deletion_order(needs)):
             old, state = before[name], stack.resources.get(name)
-            if state is not None and state not in fresh and state.properties != old.properties or (
+            if (state is not None and state not in fresh and state.properties != old.properties) or (
                 state is not None and state.status == "UPDATE_FAILED"
             ):
                 current = state.properties
@@ -212,7 +216,11 @@ class Operation:
                 stack.resources[name] = back
                 try:
                     provider = provider_of(old.type)
-                    self._do(back, "UPDATE", lambda p=provider, o=old, c=current: p.update(self._for(o), o.physical_id, c, o.properties))
+                    self._do(
+                        back,
+                        "UPDATE",
+                        lambda p=provider, o=old, c=current: p.update(self._for(o), o.physical_id, c, o.properties),
+                    )
                 except OperationFailed:
                     failures.append(back)
             elif state is not None:

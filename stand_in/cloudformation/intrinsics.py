@@ -107,7 +107,9 @@ class Resolver:
         try:
             return items[int(index)]
         except IndexError:
-            raise TemplateError(f"Template error: Fn::Select cannot select nonexistent value at index {index}") from None
+            raise TemplateError(
+                f"Template error: Fn::Select cannot select nonexistent value at index {index}"
+            ) from None
 
     def _fn_split(self, argument: Any) -> list[str]:
         return str(self.resolve(argument[1])).split(argument[0])

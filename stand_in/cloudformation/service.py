@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import string
@@ -18,7 +17,7 @@ from stand_in.cloudformation.graph import dependencies
 from stand_in.cloudformation.intrinsics import Resolver
 from stand_in.cloudformation.mailbox import Mailbox
 from stand_in.cloudformation.registry import Context, ResourceFailed, check_properties
-from stand_in.cloudformation.stacks import Stack, now
+from stand_in.cloudformation.stacks import Stack
 from stand_in.cloudformation.template import Template, TemplateError, parse_template
 
 Params = Mapping[str, Any]
@@ -81,9 +80,7 @@ class CloudFormation:
         if stack is None or stack.status == "DELETE_COMPLETE":
             return {}
         if stack.protected:
-            raise TemplateError(
-                f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
-            )
+            raise TemplateError(f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
         for export in stack.exports:
             self._require_unused(stack, export, "deleted")
         if stack.busy:
@@ -150,7 +147,9 @@ class CloudFormation:
     def describe_stack_resource(self, params: Params, region: str) -> Result:
         views = self.describe_stack_resources(params, region)["StackResources"]
         if not views:
-            raise TemplateError(f"Resource {params['LogicalResourceId']} does not exist for stack {params['StackName']}")
+            raise TemplateError(
+                f"Resource {params['LogicalResourceId']} does not exist for stack {params['StackName']}"
+            )
         return {"StackResourceDetail": views[0] | {"LastUpdatedTimestamp": views[0]["Timestamp"]}}
 
     def list_stack_resources(self, params: Params, region: str) -> Result:
@@ -201,7 +200,9 @@ class CloudFormation:
         stack = self._find(params["StackName"], region)
         if kind == "CREATE":
             if stack is not None and stack.status not in ("REVIEW_IN_PROGRESS", "DELETE_COMPLETE"):
-                raise TemplateError(f"Stack [{stack.name}] already exists and cannot be created again with the changeSet")
+                raise TemplateError(
+                    f"Stack [{stack.name}] already exists and cannot be created again with the changeSet"
+                )
             template = self._template(params, region)
             if stack is None or stack.status == "DELETE_COMPLETE":
                 stack = self._new_stack(params["StackName"], region, template)
@@ -217,7 +218,9 @@ class CloudFormation:
             template=template,
             params=dict(params),
         )
-        for other in [held for held in self._change_sets.values() if held.stack is stack and held.name == change_set.name]:
+        for other in [
+            held for held in self._change_sets.values() if held.stack is stack and held.name == change_set.name
+        ]:
             del self._change_sets[other.id]
         self._change_sets[change_set.id] = change_set
         self._plan(change_set)
@@ -246,7 +249,9 @@ class CloudFormation:
     def list_change_sets(self, params: Params, region: str) -> Result:
         stack = self._existing(params["StackName"], region)
         held = [item for item in self._change_sets.values() if item.stack is stack]
-        return {"Summaries": [{"ChangeSetName": item.name, "ChangeSetId": item.id, "Status": item.status} for item in held]}
+        return {
+            "Summaries": [{"ChangeSetName": item.name, "ChangeSetId": item.id, "Status": item.status} for item in held]
+        }
 
     def delete_change_set(self, params: Params, region: str) -> Result:
         try:
@@ -259,7 +264,9 @@ class CloudFormation:
     def execute_change_set(self, params: Params, region: str) -> Result:
         change_set = self._change_set(params, region)
         if change_set.execution_status != "AVAILABLE":
-            raise TemplateError(f"ChangeSet [{change_set.id}] cannot be executed in its current status of [{change_set.status}]")
+            raise TemplateError(
+                f"ChangeSet [{change_set.id}] cannot be executed in its current status of [{change_set.status}]"
+            )
         stack, template, resolved = change_set.stack, change_set.template, change_set.resolved
         self._accept(stack, change_set.params)
         stack.change_set_id = change_set.id
@@ -276,7 +283,9 @@ class CloudFormation:
         stack, template = change_set.stack, change_set.template
         try:
             change_set.resolved = self._resolve_parameters(stack, template, change_set.params)
-            if change_set.kind == "UPDATE" and not self._differs(stack, template, change_set.resolved, change_set.params):
+            if change_set.kind == "UPDATE" and not self._differs(
+                stack, template, change_set.resolved, change_set.params
+            ):
                 raise TemplateError(NO_CHANGES)
             resolver = self._resolver(stack, template, change_set.resolved)
             active = {name: template.resources[name] for name in stack_names(template, resolver)}
@@ -363,7 +372,8 @@ class CloudFormation:
             import_value=import_value,
             parameter_of_ssm=lambda name: self._ssm(name, stack.region),
             zones=lambda region: [
-                zone["ZoneName"] for zone in self._client("ec2", region).describe_availability_zones()["AvailabilityZones"]
+                zone["ZoneName"]
+                for zone in self._client("ec2", region).describe_availability_zones()["AvailabilityZones"]
             ],
         )
 
@@ -549,4 +559,4 @@ class CloudFormation:
 
 
 def _random(length: int) -> str:
-    return "".join(random.choices(string.ascii_lowercase + string.digits, k=length))  # noqa: S311 - a name, no secret
+    return "".join(random.choices(string.ascii_lowercase + string.digits, k=length))

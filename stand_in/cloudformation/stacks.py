@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from stand_in.cloudformation.template import Template
@@ -15,7 +15,7 @@ IN_PROGRESS = "_IN_PROGRESS"
 
 def now() -> datetime:
     """The time in UTC."""
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 @dataclass(kw_only=True)

@@ -109,7 +109,7 @@ def _load(text: str) -> Any:
     except ValueError:
         pass
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with the short tags of CloudFormation
+        return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise TemplateError(f"Template format error: {error}") from None
 

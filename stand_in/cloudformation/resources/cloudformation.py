@@ -110,7 +110,9 @@ class CustomResource(Resource):
             raise ResourceFailed("cancelled" if ctx.cancelled.is_set() else f"no answer within {seconds:.0f} s")
         answer = answers[0]
         if answer["Status"] != "SUCCESS":
-            raise ResourceFailed(f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason')}")
+            raise ResourceFailed(
+                f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason')}"
+            )
         return Created(physical_id=answer["PhysicalResourceId"], attributes=answer.get("Data") or {})
 
 

@@ -48,9 +48,7 @@ class Function(Resource):
         client = ctx.client("lambda")
         client.update_function_configuration(FunctionName=physical_id, **_configuration(new))
         if (old["Code"], old.get("Architectures")) != (new["Code"], new.get("Architectures")):
-            client.update_function_code(
-                FunctionName=physical_id, **_code(new["Code"]), **pick(new, "Architectures")
-            )
+            client.update_function_code(FunctionName=physical_id, **_code(new["Code"]), **pick(new, "Architectures"))
         arn = client.get_function_configuration(FunctionName=physical_id)["FunctionArn"]
         gone = sorted(set(tag_map(old)) - set(tag_map(new)))
         if gone:
@@ -103,9 +101,7 @@ class Permission(Resource):
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         unless_gone(
-            lambda: ctx.client("lambda").remove_permission(
-                FunctionName=props["FunctionName"], StatementId=physical_id
-            )
+            lambda: ctx.client("lambda").remove_permission(FunctionName=props["FunctionName"], StatementId=physical_id)
         )
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:

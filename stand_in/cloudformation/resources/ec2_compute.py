@@ -126,9 +126,7 @@ class SecurityGroupRule(Resource):
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         ec2 = ctx.client("ec2")
-        authorize = (
-            ec2.authorize_security_group_ingress if self.ingress else ec2.authorize_security_group_egress
-        )
+        authorize = ec2.authorize_security_group_ingress if self.ingress else ec2.authorize_security_group_egress
         made = authorize(GroupId=props["GroupId"], IpPermissions=[permission(props)])
         return Created(physical_id=made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
@@ -235,7 +233,9 @@ class Instance(Ec2Resource):
     replace_on = properties - {"DisableApiTermination", "Tags"}
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        arguments = {key: value for key, value in props.items() if key not in ("Tags", "AvailabilityZone", "Monitoring")}
+        arguments = {
+            key: value for key, value in props.items() if key not in ("Tags", "AvailabilityZone", "Monitoring")
+        }
         if "IamInstanceProfile" in arguments:
             arguments["IamInstanceProfile"] = {"Name": arguments["IamInstanceProfile"]}
         if "Monitoring" in props:

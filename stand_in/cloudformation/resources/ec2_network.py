@@ -64,7 +64,11 @@ class Vpc(Ec2Resource):
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         ec2 = ctx.client("ec2")
         vpc = ec2.describe_vpcs(VpcIds=[physical_id])["Vpcs"][0]
-        found = {"CidrBlock": vpc["CidrBlock"], "InstanceTenancy": vpc["InstanceTenancy"], "Tags": own_tags(vpc["Tags"])}
+        found = {
+            "CidrBlock": vpc["CidrBlock"],
+            "InstanceTenancy": vpc["InstanceTenancy"],
+            "Tags": own_tags(vpc["Tags"]),
+        }
         for name in ("enableDnsSupport", "enableDnsHostnames"):
             key = name[0].upper() + name[1:]
             found[key] = ec2.describe_vpc_attribute(VpcId=physical_id, Attribute=name)[key]["Value"]
@@ -231,7 +235,9 @@ class Eip(Ec2Resource):
         )
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        held = ctx.client("ec2").describe_addresses(Filters=[{"Name": "public-ip", "Values": [physical_id]}])["Addresses"]
+        held = ctx.client("ec2").describe_addresses(Filters=[{"Name": "public-ip", "Values": [physical_id]}])[
+            "Addresses"
+        ]
         for address in held:
             ctx.client("ec2").release_address(AllocationId=address["AllocationId"])
 
@@ -298,7 +304,9 @@ class VpcEndpoint(Ec2Resource):
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         held = ctx.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[physical_id])["VpcEndpoints"][0]
-        return pick(held, "PrivateDnsEnabled", "RouteTableIds", "ServiceName", "SubnetIds", "VpcEndpointType", "VpcId") | {
+        return pick(
+            held, "PrivateDnsEnabled", "RouteTableIds", "ServiceName", "SubnetIds", "VpcEndpointType", "VpcId"
+        ) | {
             "SecurityGroupIds": [group["GroupId"] for group in held.get("Groups", ())],
             "Tags": own_tags(held.get("Tags", ())),
         }
@@ -339,13 +347,17 @@ class FlowLog(Ec2Resource):
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         held = ctx.client("ec2").describe_flow_logs(FlowLogIds=[physical_id])["FlowLogs"][0]
         kinds = {"vpc": "VPC", "subnet": "Subnet", "eni": "NetworkInterface"}
-        return {"ResourceType": kinds[held["ResourceId"].partition("-")[0]]} | pick(
-            held,
-            "DeliverLogsPermissionArn",
-            "LogDestination",
-            "LogDestinationType",
-            "LogGroupName",
-            "MaxAggregationInterval",
-            "ResourceId",
-            "TrafficType",
-        ) | {"Tags": own_tags(held.get("Tags", ()))}
+        return (
+            {"ResourceType": kinds[held["ResourceId"].partition("-")[0]]}
+            | pick(
+                held,
+                "DeliverLogsPermissionArn",
+                "LogDestination",
+                "LogDestinationType",
+                "LogGroupName",
+                "MaxAggregationInterval",
+                "ResourceId",
+                "TrafficType",
+            )
+            | {"Tags": own_tags(held.get("Tags", ()))}
+        )

@@ -50,9 +50,7 @@ class Role(Resource):
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         iam = ctx.client("iam")
-        iam.update_assume_role_policy(
-            RoleName=physical_id, PolicyDocument=document(new["AssumeRolePolicyDocument"])
-        )
+        iam.update_assume_role_policy(RoleName=physical_id, PolicyDocument=document(new["AssumeRolePolicyDocument"]))
         iam.update_role(RoleName=physical_id, **pick(new, "Description", "MaxSessionDuration"))
         for policy in old.get("Policies", ()):
             iam.delete_role_policy(RoleName=physical_id, PolicyName=policy["PolicyName"])
@@ -207,9 +205,7 @@ class InstanceProfile(Resource):
         iam = ctx.client("iam")
         for role in props["Roles"]:
             unless_gone(
-                lambda role=role: iam.remove_role_from_instance_profile(
-                    InstanceProfileName=physical_id, RoleName=role
-                )
+                lambda role=role: iam.remove_role_from_instance_profile(InstanceProfileName=physical_id, RoleName=role)
             )
         unless_gone(lambda: iam.delete_instance_profile(InstanceProfileName=physical_id))
 

@@ -193,11 +193,15 @@ class Parameter(Resource):
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         ssm = ctx.client("ssm")
         held = ssm.get_parameter(Name=physical_id)["Parameter"]
-        described = ssm.describe_parameters(ParameterFilters=[{"Key": "Name", "Values": [physical_id]}])["Parameters"][0]
+        described = ssm.describe_parameters(ParameterFilters=[{"Key": "Name", "Values": [physical_id]}])["Parameters"][
+            0
+        ]
         tags = ssm.list_tags_for_resource(ResourceType="Parameter", ResourceId=physical_id)["TagList"]
-        return pick(held, "Name", "Type", "Value") | pick(described, "Description") | {
-            "Tags": {tag["Key"]: tag["Value"] for tag in tags}
-        }
+        return (
+            pick(held, "Name", "Type", "Value")
+            | pick(described, "Description")
+            | {"Tags": {tag["Key"]: tag["Value"] for tag in tags}}
+        )
 
 
 @register
@@ -282,9 +286,7 @@ class Budget(Resource):
         return budget
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        unless_gone(
-            lambda: ctx.client("budgets").delete_budget(AccountId=ctx.account, BudgetName=physical_id)
-        )
+        unless_gone(lambda: ctx.client("budgets").delete_budget(AccountId=ctx.account, BudgetName=physical_id))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         held = ctx.client("budgets").describe_budget(AccountId=ctx.account, BudgetName=physical_id)["Budget"]

@@ -31,9 +31,7 @@ class AutoScalingGroup(Resource):
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         name = props.get("AutoScalingGroupName") or ctx.generate_name(logical_id)
         tags = [{"ResourceId": name, "ResourceType": "auto-scaling-group", **tag} for tag in props.get("Tags", ())]
-        ctx.client("autoscaling").create_auto_scaling_group(
-            AutoScalingGroupName=name, Tags=tags, **self._api(props)
-        )
+        ctx.client("autoscaling").create_auto_scaling_group(AutoScalingGroupName=name, Tags=tags, **self._api(props))
         return Created(physical_id=name)
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
@@ -131,9 +129,7 @@ class ScalingPolicy(Resource):
     """When to scale a scalable target."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"
-    properties = frozenset(
-        {"PolicyName", "PolicyType", "ScalingTargetId", "TargetTrackingScalingPolicyConfiguration"}
-    )
+    properties = frozenset({"PolicyName", "PolicyType", "ScalingTargetId", "TargetTrackingScalingPolicyConfiguration"})
     replace_on = frozenset({"PolicyName", "ScalingTargetId"})
 
     @staticmethod

@@ -239,9 +239,7 @@ class Repository(Resource):
                 imageScanningConfiguration=lower_camel(new["ImageScanningConfiguration"]),
             )
         if "ImageTagMutability" in new:
-            ecr.put_image_tag_mutability(
-                repositoryName=physical_id, imageTagMutability=new["ImageTagMutability"]
-            )
+            ecr.put_image_tag_mutability(repositoryName=physical_id, imageTagMutability=new["ImageTagMutability"])
         self._configure(ctx, physical_id, new)
         held = ecr.describe_repositories(repositoryNames=[physical_id])["repositories"][0]
         ecr.tag_resource(resourceArn=held["repositoryArn"], tags=new.get("Tags", []))
@@ -262,9 +260,7 @@ class Repository(Resource):
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         ecr = ctx.client("ecr")
-        unless_gone(
-            lambda: ecr.delete_repository(repositoryName=physical_id, force=bool(props.get("EmptyOnDelete")))
-        )
+        unless_gone(lambda: ecr.delete_repository(repositoryName=physical_id, force=bool(props.get("EmptyOnDelete"))))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         ecr = ctx.client("ecr")
@@ -360,9 +356,7 @@ class Alias(Resource):
         unless_gone(lambda: ctx.client("kms").delete_alias(AliasName=physical_id))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        held = next(
-            item for item in ctx.client("kms").list_aliases()["Aliases"] if item["AliasName"] == physical_id
-        )
+        held = next(item for item in ctx.client("kms").list_aliases()["Aliases"] if item["AliasName"] == physical_id)
         wanted = props["TargetKeyId"]
         target = held["TargetKeyId"]
         return {"AliasName": held["AliasName"], "TargetKeyId": wanted if _key_id(wanted) == target else target}
