@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import Stack
+from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -89,6 +89,13 @@ class InteractiveInstance(Construct):
             launch_template=ec2.CfnInstance.LaunchTemplateSpecificationProperty(
                 launch_template_id=template.ref, version="1"
             ),
+            monitoring=True,
+        )
+        Validations.of(self.instance).acknowledge(
+            Acknowledgment(
+                id="AwsSolutions::AwsSolutions-EC29",
+                reason="The box goes when the settings say so: a protected instance would hold up the stack's update",
+            )
         )
         self.instance.node.add_dependency(access)
         self.instance_id: str = self.instance.ref
