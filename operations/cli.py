@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments, settings, console))
     except SettingsError as error:
         print(error, file=sys.stderr)
-    except (ClientError, BotoCoreError, sentiment.ClientError) as error:
+    except (ClientError, BotoCoreError, sentiment.RequestError, sentiment.AnswerError) as error:
         print(f"torchlift {arguments.name}: {error}", file=sys.stderr)
     return EXIT_FAILED
 
@@ -79,7 +79,9 @@ def _invoke(arguments: argparse.Namespace, settings: Settings, console: Console)
     except ssm.exceptions.ParameterNotFound:
         print(f"Nothing is deployed: the SSM parameter {parameter} does not exist.", file=sys.stderr)
         return EXIT_FAILED
-    answers = sentiment.classify(session.client("sagemaker-runtime"), endpoint, arguments.text, top_k=arguments.top_k)
+    answers = sentiment.ask(
+        endpoint, arguments.text, top_k=arguments.top_k, client=session.client("sagemaker-runtime")
+    )
     for text, predictions in zip(arguments.text, answers, strict=True):
         labels = "  ".join(f"{prediction.label} {prediction.score:.3f}" for prediction in predictions)
         console.print(f"{labels}  {text}", markup=False, highlight=False)

@@ -60,7 +60,7 @@ def invoke_sentiment(aws: StandIn, deployment: str, *, console: Console) -> Sent
     name = endpoint["Parameter"]["Value"]
     runtime = aws.client("sagemaker-runtime")
     reviews = json.loads((Path(__file__).parent / "review_sentences.json").read_text())
-    answers = sentiment.classify(runtime, name, [review["text"] for review in reviews])
+    answers = sentiment.ask(name, [review["text"] for review in reviews], client=runtime)
     wrong = [
         f"{review['text']} (is {review['label']}, was called {answer[0].label} with {answer[0].score:.2f})"
         for review, answer in zip(reviews, answers, strict=True)
@@ -77,7 +77,7 @@ def invoke_sentiment(aws: StandIn, deployment: str, *, console: Console) -> Sent
     latencies = []
     for _ in range(LATENCY_INVOCATIONS):
         started = time.perf_counter()
-        first = sentiment.classify(runtime, name, [SENTENCE])[0][0]
+        first = sentiment.ask(name, [SENTENCE], client=runtime)[0][0]
         latencies.append((time.perf_counter() - started) * 1000)
     console.print(f"    “{SENTENCE}” → {first.label} ({first.score:.2f})", highlight=False)
     served = next(item for item in aws.get("/_torchlift/state")["endpoints"] if item["name"] == name)

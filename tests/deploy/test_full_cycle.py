@@ -42,8 +42,8 @@ class Cycle:
         parameter = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
         return str(self.aws.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
 
-    def ask(self, text: str) -> sentiment.Prediction:
-        return sentiment.classify(self.aws.client("sagemaker-runtime"), self.endpoint, [text])[0][0]
+    def ask(self, text: str) -> sentiment.Judgement:
+        return sentiment.ask(self.endpoint, [text], client=self.aws.client("sagemaker-runtime"))[0][0]
 
     def jobs(self) -> list[tuple[str, str, str]]:
         return [(job["job"], job["hash"], job["state"]) for job in self.aws.get("/_torchlift/state")["jobs"]]
