@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import Token
-
 HASH_LENGTH = 16
+LARGEST_TOKEN = -1e288
+"""Numbers that stand for a token begin at -1.8881545897087626e289 and rise by one unit of the last place each."""
 
 
 def job_hash(*, job: str, bundle_hash: str, parameters: Mapping[str, object], image: str = "") -> str:
@@ -37,8 +37,8 @@ def digest(document: object) -> str:
     :raises ValueError: a value is a CDK token or not a finite number
     :raises TypeError: a value has no JSON form
     """
-    _refuse_tokens(document, path="$")
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    _refuse_tokens(document, path="$")
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -50,11 +50,20 @@ def digest_files(files: Mapping[str, Path]) -> str:
 def _refuse_tokens(value: object, *, path: str) -> None:
     if isinstance(value, Mapping):
         for key, item in value.items():
+            _refuse_tokens(key, path=path)
             _refuse_tokens(item, path=f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
             _refuse_tokens(item, path=f"{path}[{position}]")
-    elif Token.is_unresolved(value):
+    elif _is_token(value):
         raise ValueError(
             f"{path} is a CDK token, whose text is not stable: give the value it stands for, or leave it out"
         )
+
+
+def _is_token(value: object) -> bool:
+    """Whether the CDK would put something else in this value's place, by the forms in which it writes tokens.
+
+    Asking the CDK itself is a call to another process for every value, which some values (NaN) even end.
+    """
+    return (isinstance(value, str) and "{Token[" in value) or (isinstance(value, float) and value < LARGEST_TOKEN)
