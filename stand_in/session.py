@@ -40,12 +40,16 @@ class StandIn:
         session = boto3.session.Session(
             aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region
         )
-        config = Config(retries={"max_attempts": 1}, read_timeout=120, ignore_configured_endpoint_urls=True)
+        # No proxies: not even those of the caller's environment stand between.
+        config = Config(
+            retries={"max_attempts": 1}, read_timeout=120, ignore_configured_endpoint_urls=True, proxies={}
+        )
         return session.client(service, endpoint_url=self.base_url, config=config)  # type: ignore[call-overload]
 
     def get(self, path: str) -> Any:
         """The JSON document at `path` of the stand-in's own pages, such as `/_torchlift/state`."""
-        with urllib.request.urlopen(self.base_url + path, timeout=60) as answer:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(self.base_url + path, timeout=120) as answer:
             return json.load(answer)
 
 

@@ -28,6 +28,13 @@ class Progress:
         self._last_line: dict[str, str] = {}
         self._started = time.monotonic()
         self._printed = time.monotonic()
+        self._known()
+
+    def _known(self) -> None:
+        """What an earlier command did is no news."""
+        state = self._stand_in.get("/_torchlift/state")
+        self._jobs = {_key(job): job["state"] for job in state["jobs"]}
+        self._endpoints = {endpoint["name"]: endpoint["state"] for endpoint in state["endpoints"]}
 
     def look(self) -> None:
         """Ask the stand-in once and print what is new."""
@@ -40,16 +47,15 @@ class Progress:
         for endpoint in state["endpoints"]:
             if self._endpoints.get(endpoint["name"]) != endpoint["state"]:
                 self._endpoints[endpoint["name"]] = endpoint["state"]
-                self._say(
-                    f"endpoint {endpoint['name']}: {endpoint['state']} ({endpoint['program']} {endpoint['version']})"
-                )
+                program = f"{endpoint['program']} {endpoint['version']}".strip()
+                self._say(f"endpoint {endpoint['name']}: {endpoint['state']} ({program})")
         if time.monotonic() - self._printed > QUIET_SECONDS:
             running = [job["job"] for job in state["jobs"] if job["state"] == "running"]
             elapsed = time.monotonic() - self._started
             self._say(f"still at it after {elapsed:.0f} s{': ' + ', '.join(running) if running else ''}")
 
     def _show_job(self, job: dict[str, Any]) -> None:
-        key = f"{job['job']}/{job['hash']}/{job['log']}"
+        key = _key(job)
         if self._jobs.get(key) != job["state"]:
             self._jobs[key] = job["state"]
             reason = f": {job['reason']}" if job.get("reason") else ""
@@ -61,7 +67,13 @@ class Progress:
 
     def _say(self, line: str) -> None:
         self._printed = time.monotonic()
-        self._console.print(f"    {line}", style="dim", markup=False, highlight=False)
+        self._console.print(
+            f"    {line}", style="dim", markup=False, highlight=False, no_wrap=True, overflow="ellipsis"
+        )
+
+
+def _key(job: dict[str, Any]) -> str:
+    return f"{job['job']}/{job['hash']}/{job['log']}"
 
 
 def _last_line(log: Path) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from stand_in.environment import scrub_process_environment
 from tests.deploy.trap import Trap, trap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,11 +18,7 @@ def sprung_trap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trap]:
     with trap() as made, pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment(tmp_path_factory.mktemp("trap")).items():
             patch.setenv(name, value)
-        before = dict(os.environ)
-        scrub_process_environment()
         yield made
-        os.environ.clear()
-        os.environ.update(before)
 
 
 @pytest.fixture(scope="session")
