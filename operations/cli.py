@@ -79,9 +79,7 @@ def _invoke(arguments: argparse.Namespace, settings: Settings, console: Console)
     except ssm.exceptions.ParameterNotFound:
         print(f"Nothing is deployed: the SSM parameter {parameter} does not exist.", file=sys.stderr)
         return EXIT_FAILED
-    answers = sentiment.ask(
-        endpoint, arguments.text, top_k=arguments.top_k, client=session.client("sagemaker-runtime")
-    )
+    answers = sentiment.ask(endpoint, arguments.text, top_k=arguments.top_k, client=session.client("sagemaker-runtime"))
     for text, predictions in zip(arguments.text, answers, strict=True):
         labels = "  ".join(f"{prediction.label} {prediction.score:.3f}" for prediction in predictions)
         console.print(f"{labels}  {text}", markup=False, highlight=False)

@@ -59,9 +59,7 @@ def read_fixtures(node_modules: Path) -> list[tuple[str, int]]:
     for name in FIXTURES:
         path = node_modules / "sentiment" / "test" / "fixtures" / f"{name}.json"
         if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} is missing: the npm package 'sentiment' is not installed (package.json)"
-            )
+            raise FileNotFoundError(f"{path} is missing: the npm package 'sentiment' is not installed (package.json)")
         for row in json.loads(path.read_text(encoding="utf-8")):
             text = " ".join(str(row.get("text", "")).split())
             if text and row.get("class") in (0, 1):
