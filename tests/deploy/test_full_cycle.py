@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in.cloudformation.readback import compare, unexplained
-from stand_in.sweep import Inventory, leftovers, snapshot
 
 from model_code.sentiment import client as sentiment
 from settings import names
+from stand_in.cloudformation.readback import compare, unexplained
 from stand_in.demo.cdk import Cdk, CdkFailed
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.session import StandIn, stand_in
+from stand_in.sweep import Inventory, leftovers, snapshot
 from tests.deploy import tiny
 from tests.deploy.trap import Trap
 
