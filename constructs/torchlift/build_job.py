@@ -103,7 +103,7 @@ class BuildJob(Construct):
         self.result_uri: str = result.uri
         self.role = self._build_role(inner)
         permissions.write_logs(self.role, log_group=log_group)
-        source.grant_read(self.role)
+        source.grant_build(self.role)
         result.grant_publish(self.role)
         for item in inputs:
             item.grant_read(self.role)

@@ -43,11 +43,13 @@ class ExecutionRole(Construct):
         subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
         alarm_names: Sequence[str],
+        volume_key: kms.IKey | None = None,
     ) -> None:
         """Declare the role.
 
         :param model_prefix: ends in a slash; all versions of the model lie below it, so a new one changes no role
         :param alarm_names: alarms that roll an update back: SageMaker reads them with this role
+        :param volume_key: the key of the storage volumes, which EC2 uses by a grant that SageMaker makes
         """
         super().__init__(scope, id)
         stack = Stack.of(self)
@@ -83,6 +85,13 @@ class ExecutionRole(Construct):
                 f"arn:{stack.partition}:cloudwatch:{stack.region}:{stack.account}:alarm:{name}" for name in alarm_names
             ],
         )
+        if volume_key is not None:
+            permissions.allow(
+                self.role,
+                actions=["kms:CreateGrant"],
+                resources=[volume_key.key_arn],
+                conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+            )
         self._allow_interfaces(subnets, security_group)
 
     def _allow_interfaces(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:

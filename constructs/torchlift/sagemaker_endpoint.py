@@ -123,6 +123,7 @@ class SageMakerEndpoint(Construct):
             subnets=vpc_subnets,
             security_group=security_group,
             alarm_names=alarms.names,
+            volume_key=fleet.volume_key,
         )
         self.role: iam.Role = access.role
         self.model = self._build_model(model, vpc_subnets, security_group)

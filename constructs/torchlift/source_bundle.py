@@ -56,3 +56,11 @@ class SourceBundle(Construct):
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Allow reading this one object, not the whole bucket of assets."""
         permissions.read_object(grantee, bucket=self.bucket, key=self.key)
+
+    def grant_build(self, grantee: iam.IGrantable) -> None:
+        """Allow a build to take this object as its source, with what CodeBuild's guide asks for besides reading."""
+        self.grant_read(grantee)
+        permissions.allow(grantee, actions=["s3:GetObjectVersion"], resources=[self.bucket.arn_for_objects(self.key)])
+        permissions.allow(
+            grantee, actions=["s3:GetBucketAcl", "s3:GetBucketLocation"], resources=[self.bucket.bucket_arn]
+        )

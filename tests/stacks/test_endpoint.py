@@ -132,6 +132,14 @@ def test_volume_key_where_the_type_allows(deployment: Synthesized, synthesize: C
     assert "KmsKeyId" not in synthesize("dev", changes).one("AWS::SageMaker::EndpointConfig")
 
 
+def test_volumes_are_encrypted_by_a_grant(deployment: Synthesized, synthesize: Callable[..., Synthesized]) -> None:
+    actions = [item["Action"] for _, item in statements(deployment.templates["Graviton"])]
+    assert actions.count("kms:CreateGrant") == 1
+    changes = {"sentiment.endpoint.instance_type": "ml.c6gd.4xlarge", "sentiment.endpoint.kms": False}
+    without = [item["Action"] for _, item in statements(synthesize("dev", changes).templates["Graviton"])]
+    assert "kms:CreateGrant" not in without
+
+
 def test_sagemaker_reads_the_rollback_alarms(deployment: Synthesized) -> None:
     names = {item["Properties"]["AlarmName"] for item in deployment.resources("AWS::CloudWatch::Alarm").values()}
     (statement,) = [

@@ -203,6 +203,15 @@ def test_start_gets_what_it_needs(deployment: Synthesized) -> None:
         assert int(properties["ServiceTimeout"]) <= 3600
 
 
+def test_builds_may_read_their_source_as_codebuild_asks(deployment: Synthesized) -> None:
+    for name, policy in deployment.resources("AWS::IAM::Policy").items():
+        if not re.search(r"[0-9a-f]{24}RoleDefaultPolicy", name):
+            continue
+        text = json.dumps(policy)
+        for action in ("s3:GetObject", "s3:GetObjectVersion", "s3:GetBucketAcl", "s3:GetBucketLocation"):
+            assert f'"{action}"' in text, name
+
+
 def test_policies_name_single_projects(deployment: Synthesized) -> None:
     for template in deployment.templates.values():
         for resource in template["Resources"].values():
