@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,10 @@ class StandIn:
         )
         # No proxies: not even those of the caller's environment stand between.
         config = Config(
-            retries={"max_attempts": 1}, read_timeout=120, ignore_configured_endpoint_urls=True, proxies={}
+            retries={"max_attempts": 1},
+            read_timeout=120,
+            ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # the stubs lack it
+            proxies={},
         )
         return session.client(service, endpoint_url=self.base_url, config=config)  # type: ignore[call-overload]
 
@@ -54,9 +57,17 @@ class StandIn:
 
 
 @contextmanager
-def stand_in(*, region: str, state_dir: Path, root: Path, start_seconds: float = 60) -> Iterator[StandIn]:
+def stand_in(
+    *,
+    region: str,
+    state_dir: Path,
+    root: Path,
+    start_seconds: float = 60,
+    program: Sequence[str] = ("-m", "stand_in.server"),
+) -> Iterator[StandIn]:
     """A fresh, empty stand-in for the length of the `with` block.
 
+    `program` are Python's arguments: tests have one that adds serving programs of their own to the server.
     Raises StandInFailed when it does not answer within `start_seconds`.
     """
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -64,7 +75,7 @@ def stand_in(*, region: str, state_dir: Path, root: Path, start_seconds: float =
     ready.unlink(missing_ok=True)
     log = state_dir / "logs" / "stand-in.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "stand_in.server", "--port", "0"]
+    command = [sys.executable, *program, "--port", "0"]
     command += ["--state-dir", str(state_dir), "--ready-file", str(ready)]
     clean: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     child: Child = spawn(command, env=dict(clean), cwd=root, log=log)

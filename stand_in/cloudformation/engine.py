@@ -6,24 +6,19 @@ because a DependsOn is missing, does not pass unnoticed for long.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
 from stand_in.cloudformation.graph import deletion_order, dependencies
 from stand_in.cloudformation.intrinsics import Resolver
+from stand_in.cloudformation.order import in_order
 from stand_in.cloudformation.registry import Context, ResourceFailed, changed, provider_of
 from stand_in.cloudformation.stacks import ResourceState, Stack, now
 from stand_in.cloudformation.template import ResourceSpec, Template, TemplateError
+from stand_in.cloudformation.worker import OperationFailed, Worker
 
-WORKERS = 8
-CANCELLED = "Resource creation cancelled"
-
-
-class OperationFailed(Exception):
-    """A stack operation that ended in a rollback or in a failure; the reason is in the stack."""
+FAILURES = (OperationFailed, TemplateError, ResourceFailed)
 
 
 class Operation:
@@ -41,6 +36,8 @@ class Operation:
         self._context = context
         self._make_resolver = resolver
         self._check_exports = check_exports
+        self._worker = Worker(stack, context)
+        self._replaced: list[ResourceState] = []
 
     # --- what the API starts ---------------------------------------------------------------------------------------
 
@@ -48,11 +45,10 @@ class Operation:
         """A new stack; on failure everything made so far is deleted again."""
         stack = self._stack
         stack.set_status("CREATE_IN_PROGRESS", "User Initiated")
+        stack.template = template
         try:
-            resolver = self._start(template, resolved)
-            self._apply(template, resolver, before={})
-            self._finish(template, resolved, resolver)
-        except (OperationFailed, TemplateError, ResourceFailed) as error:
+            self._apply(template, resolved, before={})
+        except FAILURES as error:
             if not rollback:
                 stack.set_status("CREATE_FAILED", str(error))
                 return
@@ -61,26 +57,26 @@ class Operation:
             return
         stack.set_status("CREATE_COMPLETE")
 
-    def update(self, template: Template, resolved: Mapping[str, Any]) -> None:
-        """An existing stack; on failure the old properties come back and what is new goes."""
+    def update(self, template: Template, resolved: Mapping[str, Any], *, previous: Mapping[str, Any]) -> None:
+        """An existing stack; on failure the old properties come back and what is new goes.
+
+        `previous` are attributes of the stack (parameters, tags) from before the update, which come back too.
+        """
         stack = self._stack
         stack.set_status("UPDATE_IN_PROGRESS", "User Initiated")
         stack.updated_at = now()
         before = dict(stack.resources)
-        old = (stack.template, dict(stack.resolved))
-        replaced: list[ResourceState] = []
         try:
-            resolver = self._start(template, resolved)
-            self._apply(template, resolver, before=before, replaced=replaced)
-            removed = [state for name, state in before.items() if name not in stack_names(template, resolver)]
-            self._finish(template, resolved, resolver)
-        except (OperationFailed, TemplateError, ResourceFailed) as error:
+            active = self._apply(template, resolved, before=before)
+        except FAILURES as error:
             stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", str(error))
             self._roll_back(before)
-            stack.template, stack.resolved = old
+            for name, value in previous.items():
+                setattr(stack, name, value)
             return
         stack.set_status("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-        self._clean_up(before, [*replaced, *removed])
+        removed = [state for name, state in before.items() if name not in active]
+        self._clean_up(before, removed)
         for state in removed:
             stack.resources.pop(state.logical_id, None)
         stack.set_status("UPDATE_COMPLETE")
@@ -100,37 +96,24 @@ class Operation:
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
-    def _start(self, template: Template, resolved: Mapping[str, Any]) -> Resolver:
-        self._context.cancelled.clear()
-        self._stack.template = self._stack.template or template
-        return self._make_resolver(self._stack, template, resolved)
-
     def _apply(
-        self,
-        template: Template,
-        resolver: Resolver,
-        *,
-        before: Mapping[str, ResourceState],
-        replaced: list[ResourceState] | None = None,
-    ) -> None:
+        self, template: Template, resolved: Mapping[str, Any], *, before: Mapping[str, ResourceState]
+    ) -> set[str]:
+        """Create and update everything, then outputs and exports; returns the active logical ids."""
+        self._context.cancelled.clear()
+        resolver = self._make_resolver(self._stack, template, resolved)
         active = {name: template.resources[name] for name in stack_names(template, resolver)}
         needs = dependencies(active)
 
         def work(name: str) -> None:
-            old = before.get(name)
-            self._one(active[name], needs[name], resolver, old, [] if replaced is None else replaced)
+            self._one(active[name], needs[name], resolver, before.get(name))
 
-        self._in_order(needs, work)
+        in_order(needs, work, cancelled=self._context.cancelled)
+        self._finish(template, resolved, resolver)
+        return set(active)
 
-    def _one(
-        self,
-        spec: ResourceSpec,
-        needs: set[str],
-        resolver: Resolver,
-        old: ResourceState | None,
-        replaced: list[ResourceState],
-    ) -> None:
-        stack, provider = self._stack, provider_of(spec.type)
+    def _one(self, spec: ResourceSpec, needs: set[str], resolver: Resolver, old: ResourceState | None) -> None:
+        stack, worker, provider = self._stack, self._worker, provider_of(spec.type)
         state = ResourceState(
             logical_id=spec.logical_id,
             type=spec.type,
@@ -138,45 +121,28 @@ class Operation:
             replace_policy=spec.replace_policy,
             needs=needs,
         )
-        props = resolver.resolve(spec.properties)
-        if old is not None and old.type == spec.type:
+        try:
+            declared = resolver.resolve(spec.properties)
+        except (TemplateError, ResourceFailed) as error:
+            # Nothing was tried on the resource itself: an old one stays as it is.
+            raise worker.failed(state, "UPDATE" if old else "CREATE", error) from error
+        state.declared, props = declared, provider.with_tags(declared, stack.tags)
+        differing = changed(old.properties, props) if old is not None else set()
+        if old is not None and not differing & provider.replace_on:
             state.physical_id, state.attributes = old.physical_id, old.attributes
             state.properties, state.status = old.properties, old.status
-            differing = changed(old.properties, props)
-            if not differing:
-                stack.resources[spec.logical_id] = state
-                return
-            if not differing & provider.replace_on:
-                stack.resources[spec.logical_id] = state
-                self._do(
-                    state, "UPDATE", lambda: provider.update(self._for(state), old.physical_id, old.properties, props)
-                )
-                state.properties = props
+            stack.resources[spec.logical_id] = state
+            if differing:
+                worker.update(state, props)
                 if state.physical_id != old.physical_id:  # a custom resource that answered with a new id
-                    replaced.append(old)
-                return
+                    self._replaced.append(old)
+            return
+        state.properties = props
         if old is not None:
-            replaced.append(old)
-            state.physical_id, state.attributes = "", {}
+            self._replaced.append(old)
             stack.set_resource(state, "UPDATE_IN_PROGRESS", "Requested update requires the creation of a new resource")
         stack.resources[spec.logical_id] = state
-        state.properties = props
-        self._do(state, "CREATE", lambda: provider.create(self._for(state), spec.logical_id, props))
-
-    def _do(self, state: ResourceState, verb: str, work: Callable[[], Any]) -> None:
-        self._stack.set_resource(state, f"{verb}_IN_PROGRESS")
-        try:
-            made = work()
-        except Exception as error:
-            if not isinstance(error, ResourceFailed):
-                traceback.print_exc()
-            reason = CANCELLED if self._context.cancelled.is_set() and "cancelled" in str(error) else str(error)
-            self._stack.set_resource(state, f"{verb}_FAILED", reason)
-            raise OperationFailed(
-                f"The following resource(s) failed to {verb.lower()}: [{state.logical_id}]."
-            ) from error
-        state.physical_id, state.attributes = made.physical_id, made.attributes
-        self._stack.set_resource(state, f"{verb}_COMPLETE")
+        worker.create(state)
 
     def _finish(self, template: Template, resolved: Mapping[str, Any], resolver: Resolver) -> None:
         outputs, exports = {}, {}
@@ -193,45 +159,37 @@ class Operation:
         stack.template, stack.resolved = template, dict(resolved)
         stack.outputs, stack.exports, stack.imports = outputs, exports, set(resolver.imported)
 
-    # --- back and away -----------------------------------------------------------------------------------------------
+    # --- back and away ---------------------------------------------------------------------------------------------
 
     def _roll_back(self, before: Mapping[str, ResourceState]) -> None:
         """Old properties first, in dependency order; then what is new goes, dependents first."""
         stack = self._stack
         self._context.cancelled.clear()
-        fresh = []
         failures: list[ResourceState] = []
-        for name, state in list(stack.resources.items()):
-            old = before.get(name)
-            if old is None or (state.physical_id != old.physical_id and state.status != "UPDATE_FAILED"):
+        fresh = [state for name, state in stack.resources.items() if name not in before]
+        for name in reversed(deletion_order(_within(before))):
+            old, state = before[name], stack.resources[name]
+            if state is old:
+                continue
+            stack.resources[name] = old
+            if state.status.startswith("CREATE"):  # its replacement
                 fresh.append(state)
-        needs = {name: state.needs & set(before) for name, state in before.items()}
-        for name in reversed(deletion_order(needs)):
-            old, state = before[name], stack.resources.get(name)
-            if (state is not None and state not in fresh and state.properties != old.properties) or (
-                state is not None and state.status == "UPDATE_FAILED"
-            ):
-                current = state.properties
-                back = replace(old)
+            elif state.properties != old.properties:
+                back = replace(old, physical_id=state.physical_id, properties=state.properties, status=state.status)
                 stack.resources[name] = back
                 try:
-                    provider = provider_of(old.type)
-                    self._do(
-                        back,
-                        "UPDATE",
-                        lambda p=provider, o=old, c=current: p.update(self._for(o), o.physical_id, c, o.properties),
-                    )
+                    self._worker.update(back, old.properties)
                 except OperationFailed:
                     failures.append(back)
-            elif state is not None:
-                stack.resources[name] = old
+                if back.physical_id != state.physical_id:  # a custom resource's new id, which now is the former one
+                    fresh.append(state)
         stack.set_status("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
-        order = {name: index for index, name in enumerate(deletion_order({s.logical_id: s.needs for s in fresh}))}
-        for state in sorted(fresh, key=lambda item: order.get(item.logical_id, 0)):
-            if not self._delete_one(state):
+        needs = {state.logical_id: state.needs for state in fresh}
+        for state in sorted(fresh, key=lambda item: deletion_order(needs).index(item.logical_id)):
+            if not self._worker.delete(state, retain=state.deletion_policy == "Retain"):
                 failures.append(state)
             if state.logical_id not in before:
-                stack.resources.pop(state.logical_id, None)
+                del stack.resources[state.logical_id]
         self._end_rollback(failures, "UPDATE_ROLLBACK")
 
     def _end_rollback(self, failures: list[ResourceState], kind: str) -> None:
@@ -241,78 +199,29 @@ class Operation:
         else:
             self._stack.set_status(f"{kind}_COMPLETE")
 
-    def _clean_up(self, before: Mapping[str, ResourceState], gone: list[ResourceState]) -> None:
+    def _clean_up(self, before: Mapping[str, ResourceState], removed: list[ResourceState]) -> None:
         """Delete what was replaced or removed, dependents first. A failure here is an event, not a rollback."""
-        order = {name: index for index, name in enumerate(deletion_order({n: s.needs for n, s in before.items()}))}
-        for state in sorted(gone, key=lambda item: order.get(item.logical_id, 0)):
-            current = self._stack.resources.get(state.logical_id)
-            policy = state.replace_policy if current is not None and current is not state else state.deletion_policy
-            self._delete_one(replace(state, deletion_policy=policy))
+        order = deletion_order(_within(before))
+        gone = [(state, state.replace_policy) for state in self._replaced]
+        gone += [(state, state.deletion_policy) for state in removed]
+        for state, policy in sorted(gone, key=lambda item: order.index(item[0].logical_id)):
+            self._worker.delete(state, retain=policy in ("Retain", "RetainExceptOnCreate"))
 
     def _delete_all(self, *, retain: frozenset[str] = frozenset(), on_create: bool = False) -> list[ResourceState]:
         stack = self._stack
-        needs = {name: state.needs & set(stack.resources) for name, state in stack.resources.items()}
+        self._context.cancelled.clear()
+        policies = ("Retain",) if on_create else ("Retain", "RetainExceptOnCreate")
         failures: list[ResourceState] = []
-        for name in deletion_order(needs):
+        for name in deletion_order(_within(stack.resources)):
             state = stack.resources[name]
-            if any(name in failed.needs for failed in failures):
+            # What something that is still there needs cannot go; it is tried again with the next deletion.
+            needed = any(name in failed.needs for failed in failures)
+            kept = name in retain or state.deletion_policy in policies
+            if needed or not self._worker.delete(state, retain=kept):
                 failures.append(state)
-                continue
-            if name in retain or (state.deletion_policy == "RetainExceptOnCreate" and not on_create):
-                stack.set_resource(state, "DELETE_SKIPPED")
-            elif not self._delete_one(state):
-                failures.append(state)
-                continue
-            del stack.resources[name]
+            else:
+                del stack.resources[name]
         return failures
-
-    def _delete_one(self, state: ResourceState) -> bool:
-        stack = self._stack
-        if state.deletion_policy == "Retain":
-            stack.set_resource(state, "DELETE_SKIPPED")
-            return True
-        if not state.physical_id:  # it never came to exist
-            return True
-        stack.set_resource(state, "DELETE_IN_PROGRESS")
-        try:
-            provider_of(state.type).delete(self._for(state), state.physical_id, state.properties)
-        except Exception as error:
-            if not isinstance(error, ResourceFailed):
-                traceback.print_exc()
-            stack.set_resource(state, "DELETE_FAILED", str(error))
-            return False
-        stack.set_resource(state, "DELETE_COMPLETE")
-        return True
-
-    def _for(self, state: ResourceState) -> Context:
-        return replace(self._context, logical_id=state.logical_id, resource_type=state.type)
-
-    # --- order -----------------------------------------------------------------------------------------------------
-
-    def _in_order(self, needs: Mapping[str, set[str]], work: Callable[[str], None]) -> None:
-        """Run `work` for each name once what it needs is done. The first failure cancels the rest and is raised."""
-        left = {name: set(of) for name, of in needs.items()}
-        running: dict[Future[None], str] = {}
-        failure: BaseException | None = None
-        with ThreadPoolExecutor(WORKERS, thread_name_prefix=self._stack.name) as pool:
-            while left or running:
-                if failure is None:
-                    for name in [name for name, of in left.items() if not of]:
-                        del left[name]
-                        running[pool.submit(work, name)] = name
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    name = running.pop(future)
-                    error = future.exception()
-                    if error is not None:
-                        failure = failure or error
-                        self._context.cancelled.set()
-                    for of in left.values():
-                        of.discard(name)
-        if failure is not None:
-            raise failure
 
 
 def stack_names(template: Template, resolver: Resolver) -> list[str]:
@@ -322,3 +231,7 @@ def stack_names(template: Template, resolver: Resolver) -> list[str]:
         for name, spec in template.resources.items()
         if spec.condition is None or resolver.condition(spec.condition)
     ]
+
+
+def _within(states: Mapping[str, ResourceState]) -> dict[str, set[str]]:
+    return {name: state.needs & set(states) for name, state in states.items()}

@@ -56,7 +56,10 @@ class Resolver:
         if isinstance(value, list):
             return [item for item in (self.resolve(item) for item in value) if item is not NO_VALUE]
         if isinstance(value, str) and "{{resolve:" in value:
-            return DYNAMIC.sub(lambda match: self.parameter_of_ssm(match[1]), value)
+            resolved_text = DYNAMIC.sub(lambda match: self.parameter_of_ssm(match[1]), value)
+            if "{{resolve:" in resolved_text:
+                raise TemplateError(f"the stand-in resolves only {{{{resolve:ssm:...}}}}, not {resolved_text}")
+            return resolved_text
         return value
 
     def _ref(self, name: str) -> Any:
@@ -91,10 +94,10 @@ class Resolver:
         def replace(match: re.Match[str]) -> str:
             name = match[1].strip()
             if name in variables:
-                return str(variables[name])
+                return _text(variables[name])
             if "." in name and name.split(".")[0] in self.template.resources:
-                return str(self._fn_getatt(name.split(".", 1)))
-            return str(self._ref(name))
+                return _text(self._fn_getatt(name.split(".", 1)))
+            return _text(self._ref(name))
 
         return VARIABLE.sub(replace, text).replace("${!", "${")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from typing import Any
 
 Message = dict[str, Any]
+POLL_SECONDS = 0.2
+"""How soon a cancelled wait ends."""
 
 
 class Mailbox:
@@ -61,15 +64,14 @@ class Mailbox:
 
         Returns the messages so far, first of each UniqueId only.
         """
-        waited = 0.0
+        deadline = time.monotonic() + seconds
         while True:
             with self._changed:
                 distinct = self._distinct(self._boxes.get(self._id(url), []))
                 failed = any(message.get("Status") in ("FAILURE", "FAILED") for message in distinct)
-                if len(distinct) >= count or failed or waited >= seconds or cancelled.is_set():
+                if len(distinct) >= count or failed or cancelled.is_set() or time.monotonic() >= deadline:
                     return distinct
-                self._changed.wait(0.5)
-            waited += 0.5
+                self._changed.wait(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
     @staticmethod
     def _distinct(messages: list[Message]) -> list[Message]:

@@ -41,7 +41,7 @@ def read_back(stack: Any, context: Context) -> list[dict[str, Any]]:
             held = provider.read(context, state.physical_id, state.properties)
         except Exception as error:  # a property that cannot be read has not arrived
             held = {"": repr(error)}
-        for name, declared in state.properties.items():
+        for name, declared in state.declared.items():
             got = held.get(name, held.get(""))
             readings.append(
                 asdict(

@@ -40,6 +40,8 @@ class Context:
     generate_name: Callable[[str], str]
     logical_id: str = ""
     resource_type: str = ""
+    made: Callable[[str], None] = lambda _: None
+    """Providers tell the physical id as soon as something exists: what fails after that is taken back all the same."""
 
 
 class Resource:
@@ -51,13 +53,22 @@ class Resource:
     replace_on: ClassVar[frozenset[str]] = frozenset()
     """Properties whose change makes a new resource."""
 
+    def with_tags(self, props: Properties, tags: Mapping[str, str]) -> Properties:
+        """Properties with the stack's tags, as CloudFormation passes them on; the resource's own win."""
+        if not tags or "Tags" not in self.properties:
+            return props
+        own = props.get("Tags", [])
+        given = {tag["Key"] for tag in own}
+        more = [{"Key": key, "Value": value} for key, value in tags.items() if key not in given]
+        return {**props, "Tags": [*own, *more]}
+
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         """Make the resource."""
         raise NotImplementedError
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         """Change the resource in place; returns what Ref and GetAtt give from now on."""
-        raise ResourceFailed(f"{self.type_name} cannot change {changed(old, new)} in place")
+        raise ResourceFailed(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         """Remove the resource; one that is gone already is no error."""

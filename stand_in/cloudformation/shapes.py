@@ -48,6 +48,12 @@ def tag_map(props: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in props.get("Tags", ())}
 
 
+def tag_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], Tags]:
+    """Keys of the tags that an update takes away, and all tags that it leaves."""
+    before, after = tag_map(old), tag_map(new)
+    return sorted(set(before) - set(after)), [{"Key": key, "Value": value} for key, value in after.items()]
+
+
 def unless_gone(call: Callable[[], Any], *codes: str) -> Any:
     """Run `call`; an error that says that the thing does not exist counts as done."""
     try:

@@ -20,12 +20,16 @@ def now() -> datetime:
 
 @dataclass(kw_only=True)
 class ResourceState:
-    """A resource as it was last deployed: resolved properties, and what Ref and GetAtt give."""
+    """A resource as it was last deployed: resolved properties, and what Ref and GetAtt give.
+
+    `properties` carry the stack's tags, `declared` is the template's own part.
+    """
 
     logical_id: str
     type: str
     physical_id: str = ""
     properties: dict[str, Any] = field(default_factory=dict)
+    declared: dict[str, Any] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
     deletion_policy: str = "Delete"
     replace_policy: str = "Delete"

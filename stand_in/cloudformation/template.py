@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 SECTIONS = frozenset(
     {
@@ -114,7 +114,7 @@ def _load(text: str) -> Any:
         raise TemplateError(f"Template format error: {error}") from None
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML's safe loader, which also knows `!Ref`, `!Sub` and the other short forms."""
 
 

@@ -66,6 +66,10 @@ class WaitCondition(Resource):
         return {}
 
 
+class _NoAnswer(ResourceFailed):
+    """The function did not say how it went."""
+
+
 @register
 class CustomResource(Resource):
     """Sends CloudFormation's request to a Lambda function, which answers with a PUT to ResponseURL."""
@@ -75,7 +79,12 @@ class CustomResource(Resource):
     replace_on = frozenset({"ServiceToken"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        return self._ask(ctx, "Create", props)
+        try:
+            return self._ask(ctx, "Create", props)
+        except _NoAnswer:
+            # As on AWS the rollback asks for deletion all the same: nobody knows how far the function came.
+            ctx.made(ctx.generate_name(logical_id))
+            raise
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         return self._ask(ctx, "Update", new, PhysicalResourceId=physical_id, OldResourceProperties=texts(old))
@@ -102,14 +111,16 @@ class CustomResource(Resource):
         try:
             result = ctx.invoke_lambda(props["ServiceToken"], event)
             if isinstance(result, dict) and "errorMessage" in result and not ctx.mailbox.messages(url):
-                raise ResourceFailed(f"the function ended without an answer: {result['errorMessage']}")
+                raise _NoAnswer(f"the function ended without an answer: {result['errorMessage']}")
             answers = ctx.mailbox.wait(url, count=1, seconds=seconds, cancelled=ctx.cancelled)
         finally:
             ctx.mailbox.close(url)
         if not answers:
-            raise ResourceFailed("cancelled" if ctx.cancelled.is_set() else f"no answer within {seconds:.0f} s")
+            raise _NoAnswer("cancelled" if ctx.cancelled.is_set() else f"no answer within {seconds:.0f} s")
         answer = answers[0]
         if answer["Status"] != "SUCCESS":
+            if request == "Create" and answer.get("PhysicalResourceId"):
+                ctx.made(answer["PhysicalResourceId"])
             raise ResourceFailed(
                 f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason')}"
             )

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
-from stand_in.cloudformation.shapes import document, own_tags, pick, unless_gone
+from stand_in.cloudformation.shapes import document, own_tags, pick, tag_changes, unless_gone
 
 
 def _name(ctx: Context, logical_id: str, given: str | None) -> str:
@@ -15,6 +15,18 @@ def _name(ctx: Context, logical_id: str, given: str | None) -> str:
 
 def _policy(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
+
+
+def _detach(iam: Any, role: str, policy: str) -> None:
+    unless_gone(lambda: iam.detach_role_policy(RoleName=role, PolicyArn=policy))
+
+
+def _take_away(ctx: Context, role: str, policy: str) -> None:
+    unless_gone(lambda: ctx.client("iam").delete_role_policy(RoleName=role, PolicyName=policy))
+
+
+def _take_out(iam: Any, profile: str, role: str) -> None:
+    unless_gone(lambda: iam.remove_role_from_instance_profile(InstanceProfileName=profile, RoleName=role))
 
 
 @register
@@ -45,19 +57,27 @@ class Role(Resource):
             AssumeRolePolicyDocument=document(props["AssumeRolePolicyDocument"]),
             **pick(props, "Description", "MaxSessionDuration", "Path", "PermissionsBoundary", "Tags"),
         )
+        ctx.made(name)
         self._attach(ctx, name, props)
         return Created(physical_id=name, attributes=self._attributes(ctx, name))
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         iam = ctx.client("iam")
         iam.update_assume_role_policy(RoleName=physical_id, PolicyDocument=document(new["AssumeRolePolicyDocument"]))
-        iam.update_role(RoleName=physical_id, **pick(new, "Description", "MaxSessionDuration"))
+        defaults = {"Description": "", "MaxSessionDuration": 3600}
+        iam.update_role(RoleName=physical_id, **(defaults | pick(new, "Description", "MaxSessionDuration")))
+        if "PermissionsBoundary" in new:
+            boundary = new["PermissionsBoundary"]
+            iam.put_role_permissions_boundary(RoleName=physical_id, PermissionsBoundary=boundary)
+        elif "PermissionsBoundary" in old:
+            iam.delete_role_permissions_boundary(RoleName=physical_id)
         for policy in old.get("Policies", ()):
             iam.delete_role_policy(RoleName=physical_id, PolicyName=policy["PolicyName"])
         for arn in old.get("ManagedPolicyArns", ()):
             iam.detach_role_policy(RoleName=physical_id, PolicyArn=arn)
-        if old.get("Tags"):
-            iam.untag_role(RoleName=physical_id, TagKeys=[tag["Key"] for tag in old["Tags"]])
+        gone, _ = tag_changes(old, new)
+        if gone:
+            iam.untag_role(RoleName=physical_id, TagKeys=gone)
         if new.get("Tags"):
             iam.tag_role(RoleName=physical_id, Tags=new["Tags"])
         self._attach(ctx, physical_id, new)
@@ -126,12 +146,12 @@ class Policy(Resource):
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         for role in set(old.get("Roles", ())) - set(new.get("Roles", ())):
-            unless_gone(lambda role=role: ctx.client("iam").delete_role_policy(RoleName=role, PolicyName=physical_id))
+            _take_away(ctx, role, physical_id)
         return self.create(ctx, "", new)
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         for role in props.get("Roles", ()):
-            unless_gone(lambda role=role: ctx.client("iam").delete_role_policy(RoleName=role, PolicyName=physical_id))
+            _take_away(ctx, role, physical_id)
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         iam = ctx.client("iam")
@@ -158,6 +178,7 @@ class ManagedPolicy(Resource):
             PolicyDocument=document(props["PolicyDocument"]),
             **pick(props, "Description", "Path"),
         )["Policy"]["Arn"]
+        ctx.made(arn)
         for role in props.get("Roles", ()):
             iam.attach_role_policy(RoleName=role, PolicyArn=arn)
         return Created(physical_id=arn, attributes={"PolicyArn": arn})
@@ -167,19 +188,29 @@ class ManagedPolicy(Resource):
         iam.create_policy_version(
             PolicyArn=physical_id, PolicyDocument=document(new["PolicyDocument"]), SetAsDefault=True
         )
+        versions = iam.list_policy_versions(PolicyArn=physical_id)["Versions"]
+        for version in [one for one in versions if not one["IsDefaultVersion"]]:
+            iam.delete_policy_version(PolicyArn=physical_id, VersionId=version["VersionId"])
+        before, after = set(old.get("Roles", ())), set(new.get("Roles", ()))
+        for role in before - after:
+            _detach(iam, role, physical_id)
+        for role in after - before:
+            iam.attach_role_policy(RoleName=role, PolicyArn=physical_id)
         return Created(physical_id=physical_id, attributes={"PolicyArn": physical_id})
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         iam = ctx.client("iam")
         for role in props.get("Roles", ()):
-            unless_gone(lambda role=role: iam.detach_role_policy(RoleName=role, PolicyArn=physical_id))
+            _detach(iam, role, physical_id)
         unless_gone(lambda: iam.delete_policy(PolicyArn=physical_id))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         iam = ctx.client("iam")
         held = iam.get_policy(PolicyArn=physical_id)["Policy"]
         version = iam.get_policy_version(PolicyArn=physical_id, VersionId=held["DefaultVersionId"])["PolicyVersion"]
+        attached = iam.list_entities_for_policy(PolicyArn=physical_id, EntityFilter="Role")["PolicyRoles"]
         return pick(held, "Description", "Path") | {
+            "Roles": [role["RoleName"] for role in attached],
             "ManagedPolicyName": held["PolicyName"],
             "PolicyDocument": _policy(version["Document"]),
         }
@@ -197,16 +228,24 @@ class InstanceProfile(Resource):
         iam = ctx.client("iam")
         name = _name(ctx, logical_id, props.get("InstanceProfileName"))
         held = iam.create_instance_profile(InstanceProfileName=name, **pick(props, "Path"))["InstanceProfile"]
+        ctx.made(name)
         for role in props["Roles"]:
             iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
         return Created(physical_id=name, attributes={"Arn": held["Arn"]})
 
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        iam = ctx.client("iam")
+        for role in old["Roles"]:
+            _take_out(iam, physical_id, role)
+        for role in new["Roles"]:
+            iam.add_role_to_instance_profile(InstanceProfileName=physical_id, RoleName=role)
+        arn = iam.get_instance_profile(InstanceProfileName=physical_id)["InstanceProfile"]["Arn"]
+        return Created(physical_id=physical_id, attributes={"Arn": arn})
+
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         iam = ctx.client("iam")
         for role in props["Roles"]:
-            unless_gone(
-                lambda role=role: iam.remove_role_from_instance_profile(InstanceProfileName=physical_id, RoleName=role)
-            )
+            _take_out(iam, physical_id, role)
         unless_gone(lambda: iam.delete_instance_profile(InstanceProfileName=physical_id))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:

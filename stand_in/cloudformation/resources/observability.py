@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
-from stand_in.cloudformation.shapes import document, own_tags, unless_gone
+from stand_in.cloudformation.shapes import document, own_tags, tag_changes, unless_gone
 
 
 @register
@@ -43,7 +43,12 @@ class Alarm(Resource):
         return self._put(ctx, props.get("AlarmName") or ctx.generate_name(logical_id), props)
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        return self._put(ctx, physical_id, new)
+        made = self._put(ctx, physical_id, new)
+        gone, tags = tag_changes(old, new)
+        # PutMetricAlarm leaves the tags of an alarm that exists alone.
+        ctx.client("cloudwatch").untag_resource(ResourceARN=made.attributes["Arn"], TagKeys=gone)
+        ctx.client("cloudwatch").tag_resource(ResourceARN=made.attributes["Arn"], Tags=tags)
+        return made
 
     @staticmethod
     def _put(ctx: Context, name: str, props: Properties) -> Created:

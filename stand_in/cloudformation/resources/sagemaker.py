@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from settings.hardware import ML_TYPES
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, changed, register
-from stand_in.cloudformation.shapes import own_tags, unless_gone
+from stand_in.cloudformation.shapes import own_tags, tag_changes, unless_gone
 
 POLL_SECONDS = 0.25
 LONGEST_CREATION_SECONDS = 3_600
@@ -55,6 +55,11 @@ class Model(Resource):
         made = ctx.client("sagemaker").create_model(**(props | {"ModelName": name}))
         return Created(physical_id=made["ModelArn"], attributes={"ModelName": name})
 
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        """Tags only: the rest is create-only."""
+        _change_tags(ctx, physical_id, old, new)
+        return Created(physical_id=physical_id, attributes={"ModelName": physical_id.rpartition("/")[2]})
+
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         name = physical_id.rpartition("/")[2]
         _gone(lambda: ctx.client("sagemaker").delete_model(ModelName=name))
@@ -94,6 +99,14 @@ def _check_data(ctx: Context, container: Properties) -> None:
         raise ResourceFailed(f"Could not find model data at {url}.") from error
 
 
+def _change_tags(ctx: Context, arn: str, old: Properties, new: Properties) -> None:
+    gone, tags = tag_changes(old, new)
+    if gone:
+        ctx.client("sagemaker").delete_tags(ResourceArn=arn, TagKeys=gone)
+    if tags:
+        ctx.client("sagemaker").add_tags(ResourceArn=arn, Tags=tags)
+
+
 def _hosting_types(ctx: Context) -> frozenset[str]:
     """Instance types that SageMaker hosts on, as botocore knows them; moto's own list is years old."""
     return frozenset(ctx.client("sagemaker").meta.service_model.shape_for("ProductionVariantInstanceType").enum)
@@ -122,6 +135,11 @@ class EndpointConfig(Resource):
         name = props.get("EndpointConfigName") or ctx.generate_name(logical_id)[-63:].lstrip("-")
         made = ctx.client("sagemaker").create_endpoint_config(**(props | {"EndpointConfigName": name}))
         return Created(physical_id=made["EndpointConfigArn"], attributes={"EndpointConfigName": name})
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        """Tags only: the rest is create-only."""
+        _change_tags(ctx, physical_id, old, new)
+        return Created(physical_id=physical_id, attributes={"EndpointConfigName": physical_id.rpartition("/")[2]})
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         name = physical_id.rpartition("/")[2]
@@ -158,12 +176,8 @@ class Endpoint(Resource):
         # The two switches are no part of CreateEndpoint: they say how an update goes.
         api = {key: value for key, value in props.items() if key not in self._how[1:]} | {"EndpointName": name}
         arn = ctx.client("sagemaker").create_endpoint(**api)["EndpointArn"]
-        try:
-            self._wait(ctx, name)
-        except ResourceFailed:
-            # What fails to be created is deleted by the rollback, which needs to know its name.
-            ctx.client("sagemaker").delete_endpoint(EndpointName=name)
-            raise
+        ctx.made(arn)
+        self._wait(ctx, name)
         return Created(physical_id=arn, attributes={"EndpointName": name})
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
@@ -171,7 +185,10 @@ class Endpoint(Resource):
         client = ctx.client("sagemaker")
         self._check_guardrails(ctx, new)
         self._check_variants(ctx, client.describe_endpoint(EndpointName=name), new)
-        if changed(old, new) & {"EndpointConfigName", *self._how}:
+        differing = changed(old, new) & {"EndpointConfigName", *self._how}
+        # A failed update left the endpoint as it was: the rollback finds nothing to do.
+        there = client.describe_endpoint(EndpointName=name)["EndpointConfigName"] == new["EndpointConfigName"]
+        if differing and not (there and differing == {"EndpointConfigName"}):
             how = {key: new[key] for key in self._how if key in new}
             config = {"EndpointConfigName": new["EndpointConfigName"]}
             client.update_endpoint(EndpointName=name, **config, **how)
@@ -180,6 +197,7 @@ class Endpoint(Resource):
             if held != new["EndpointConfigName"]:
                 reason = client.describe_endpoint(EndpointName=name).get("FailureReason", "it was rolled back")
                 raise ResourceFailed(f"The endpoint kept its configuration {held}: {reason}")
+        _change_tags(ctx, physical_id, old, new)
         return Created(physical_id=physical_id, attributes={"EndpointName": name})
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
@@ -27,6 +28,13 @@ class AutoScalingGroup(Resource):
         }
     )
     replace_on = frozenset({"AutoScalingGroupName"})
+
+    def with_tags(self, props: Properties, tags: Mapping[str, str]) -> Properties:
+        """The stack's tags go on to the instances too."""
+        tagged = super().with_tags(props, tags)
+        if tagged is props:
+            return props
+        return {**tagged, "Tags": [{"PropagateAtLaunch": True, **tag} for tag in tagged["Tags"]]}
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         name = props.get("AutoScalingGroupName") or ctx.generate_name(logical_id)

@@ -1,11 +1,11 @@
-"""EC2: security groups, launch templates, instances."""
+"""EC2: security groups and their rules."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
-from stand_in.cloudformation.resources.ec2_network import Ec2Resource
+from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
+from stand_in.cloudformation.resources.ec2_base import Ec2Resource
 from stand_in.cloudformation.shapes import own_tags, pick, unless_gone
 
 RULE_KEYS = (
@@ -73,6 +73,7 @@ class SecurityGroup(Ec2Resource):
             Description=props["GroupDescription"],
             VpcId=props["VpcId"],
         )["GroupId"]
+        ctx.made(group)
         if "SecurityGroupEgress" in props:
             default = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissionsEgress"]
             if default:
@@ -91,7 +92,7 @@ class SecurityGroup(Ec2Resource):
         for rule in old.get("SecurityGroupEgress", ()):
             ec2.revoke_security_group_egress(GroupId=physical_id, IpPermissions=[permission(rule)])
         self._authorize(ctx, physical_id, new)
-        self.set_tags(ctx, physical_id, new)
+        self.change_tags(ctx, physical_id, old, new)
         return Created(physical_id=physical_id, attributes=self.attributes(ctx, physical_id, new))
 
     @staticmethod
@@ -159,122 +160,3 @@ class SecurityGroupEgress(SecurityGroupRule):
 
     type_name = "AWS::EC2::SecurityGroupEgress"
     ingress = False
-
-
-@register
-class LaunchTemplate(Resource):
-    """What an instance is started with. A change makes a new version; the name is create-only."""
-
-    type_name = "AWS::EC2::LaunchTemplate"
-    properties = frozenset({"LaunchTemplateData", "LaunchTemplateName", "TagSpecifications", "VersionDescription"})
-    replace_on = frozenset({"LaunchTemplateName"})
-
-    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        made = ctx.client("ec2").create_launch_template(
-            LaunchTemplateName=props.get("LaunchTemplateName") or ctx.generate_name(logical_id),
-            LaunchTemplateData=props["LaunchTemplateData"],
-            **pick(props, "TagSpecifications", "VersionDescription"),
-        )["LaunchTemplate"]
-        return Created(physical_id=made["LaunchTemplateId"], attributes=self._attributes(made))
-
-    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        ctx.client("ec2").create_launch_template_version(
-            LaunchTemplateId=physical_id, LaunchTemplateData=new["LaunchTemplateData"]
-        )
-        held = ctx.client("ec2").describe_launch_templates(LaunchTemplateIds=[physical_id])["LaunchTemplates"][0]
-        return Created(physical_id=physical_id, attributes=self._attributes(held))
-
-    @staticmethod
-    def _attributes(held: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "LaunchTemplateId": held["LaunchTemplateId"],
-            "LatestVersionNumber": str(held["LatestVersionNumber"]),
-            "DefaultVersionNumber": str(held["DefaultVersionNumber"]),
-        }
-
-    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        unless_gone(lambda: ctx.client("ec2").delete_launch_template(LaunchTemplateId=physical_id))
-
-    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        ec2 = ctx.client("ec2")
-        held = ec2.describe_launch_templates(LaunchTemplateIds=[physical_id])["LaunchTemplates"][0]
-        version = ec2.describe_launch_template_versions(LaunchTemplateId=physical_id, Versions=["$Latest"])
-        return {
-            "LaunchTemplateName": held["LaunchTemplateName"],
-            "LaunchTemplateData": version["LaunchTemplateVersions"][0]["LaunchTemplateData"],
-            "TagSpecifications": [{"ResourceType": "launch-template", "Tags": own_tags(held.get("Tags", ()))}],
-        }
-
-
-@register
-class Instance(Ec2Resource):
-    """One instance, started from a launch template or from its own properties."""
-
-    type_name = "AWS::EC2::Instance"
-    properties = frozenset(
-        {
-            "AvailabilityZone",
-            "BlockDeviceMappings",
-            "DisableApiTermination",
-            "EbsOptimized",
-            "IamInstanceProfile",
-            "ImageId",
-            "InstanceType",
-            "LaunchTemplate",
-            "MetadataOptions",
-            "Monitoring",
-            "NetworkInterfaces",
-            "SecurityGroupIds",
-            "SubnetId",
-            "Tags",
-            "UserData",
-        }
-    )
-    replace_on = properties - {"DisableApiTermination", "Tags"}
-
-    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        arguments = {
-            key: value for key, value in props.items() if key not in ("Tags", "AvailabilityZone", "Monitoring")
-        }
-        if "IamInstanceProfile" in arguments:
-            arguments["IamInstanceProfile"] = {"Name": arguments["IamInstanceProfile"]}
-        if "Monitoring" in props:
-            arguments["Monitoring"] = {"Enabled": bool(props["Monitoring"])}
-        made = ctx.client("ec2").run_instances(MinCount=1, MaxCount=1, **arguments)["Instances"][0]
-        self.set_tags(ctx, made["InstanceId"], props)
-        return Created(physical_id=made["InstanceId"], attributes=self._attributes(made))
-
-    def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
-        return self._attributes(self._held(ctx, physical_id))
-
-    @staticmethod
-    def _attributes(held: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "InstanceId": held["InstanceId"],
-            "PrivateIp": held.get("PrivateIpAddress", ""),
-            "PrivateDnsName": held.get("PrivateDnsName", ""),
-            "AvailabilityZone": held["Placement"]["AvailabilityZone"],
-        }
-
-    @staticmethod
-    def _held(ctx: Context, physical_id: str) -> dict[str, Any]:
-        found = ctx.client("ec2").describe_instances(InstanceIds=[physical_id])["Reservations"]
-        if not found:
-            raise ResourceFailed(f"The instance {physical_id} does not exist")
-        held: dict[str, Any] = found[0]["Instances"][0]
-        return held
-
-    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        ec2 = ctx.client("ec2")
-        held = self._held(ctx, physical_id)
-        volumes = [item["Ebs"]["VolumeId"] for item in held.get("BlockDeviceMappings", ())]
-        ec2.terminate_instances(InstanceIds=[physical_id])
-        for volume in volumes:
-            unless_gone(lambda volume=volume: ec2.delete_volume(VolumeId=volume))
-
-    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        held = self._held(ctx, physical_id)
-        return pick(held, "EbsOptimized", "ImageId", "InstanceType", "SubnetId") | {
-            "SecurityGroupIds": [group["GroupId"] for group in held.get("SecurityGroups", ())],
-            "Tags": own_tags(held.get("Tags", ())),
-        }

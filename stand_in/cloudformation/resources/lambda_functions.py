@@ -1,4 +1,4 @@
-"""Lambda and CodeBuild."""
+"""Lambda: functions and permissions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zipfile
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
-from stand_in.cloudformation.shapes import lower_camel, own_tags, pick, tag_map, unless_gone, upper_camel
+from stand_in.cloudformation.shapes import own_tags, pick, tag_changes, tag_map, unless_gone
 
 CONFIGURATION = (
     "Description",
@@ -21,6 +21,10 @@ CONFIGURATION = (
     "Runtime",
     "Timeout",
 )
+
+
+DEFAULTS = {"Description": "", "Environment": {"Variables": {}}, "MemorySize": 128, "Timeout": 3}
+"""What an update puts back when the template no longer says it."""
 
 
 @register
@@ -46,11 +50,11 @@ class Function(Resource):
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         client = ctx.client("lambda")
-        client.update_function_configuration(FunctionName=physical_id, **_configuration(new))
+        client.update_function_configuration(FunctionName=physical_id, **(DEFAULTS | _configuration(new)))
         if (old["Code"], old.get("Architectures")) != (new["Code"], new.get("Architectures")):
             client.update_function_code(FunctionName=physical_id, **_code(new["Code"]), **pick(new, "Architectures"))
         arn = client.get_function_configuration(FunctionName=physical_id)["FunctionArn"]
-        gone = sorted(set(tag_map(old)) - set(tag_map(new)))
+        gone, _ = tag_changes(old, new)
         if gone:
             client.untag_resource(Resource=arn, TagKeys=gone)
         if new.get("Tags"):
@@ -122,60 +126,3 @@ class Permission(Resource):
         source = condition.get("ArnLike", {}).get("AWS:SourceArn")
         account = condition.get("StringEquals", {}).get("AWS:SourceAccount")
         return found | {k: v for k, v in (("SourceArn", source), ("SourceAccount", account)) if v is not None}
-
-
-@register
-class Project(Resource):
-    """A CodeBuild project."""
-
-    type_name = "AWS::CodeBuild::Project"
-    properties = frozenset(
-        {
-            "Artifacts",
-            "Cache",
-            "Description",
-            "EncryptionKey",
-            "Environment",
-            "LogsConfig",
-            "Name",
-            "QueuedTimeoutInMinutes",
-            "ServiceRole",
-            "Source",
-            "Tags",
-            "TimeoutInMinutes",
-        }
-    )
-    replace_on = frozenset({"Name"})
-
-    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        name = props.get("Name") or ctx.generate_name(logical_id)
-        made = ctx.client("codebuild").create_project(name=name, **self._api(props))["project"]
-        return Created(physical_id=name, attributes={"Arn": made["arn"]})
-
-    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        made = ctx.client("codebuild").update_project(name=physical_id, **self._api(new))["project"]
-        return Created(physical_id=physical_id, attributes={"Arn": made["arn"]})
-
-    @staticmethod
-    def _api(props: Properties) -> dict[str, Any]:
-        made: dict[str, Any] = lower_camel({key: value for key, value in props.items() if key != "Name"})
-        source = made["source"]
-        if "buildSpec" in source:
-            source["buildspec"] = source.pop("buildSpec")
-        logs = made.get("logsConfig", {})
-        for kind in ("cloudWatchLogs", "s3Logs"):
-            # The API has groupName and streamName, as the template has with capitals; encryptionDisabled likewise.
-            if kind in logs:
-                logs[kind].setdefault("status", "ENABLED")
-        return made
-
-    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        unless_gone(lambda: ctx.client("codebuild").delete_project(name=physical_id))
-
-    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        held = ctx.client("codebuild").batch_get_projects(names=[physical_id])["projects"][0]
-        found: dict[str, Any] = upper_camel(held)
-        if "Buildspec" in found["Source"]:
-            found["Source"]["BuildSpec"] = found["Source"].pop("Buildspec")
-        found["Tags"] = own_tags(held.get("tags") or ())
-        return {key: value for key, value in found.items() if key in self.properties}
