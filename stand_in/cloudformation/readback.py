@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from stand_in.cloudformation.registry import Context, provider_of
+from stand_in.session import StandIn
 
 LIST = Path(__file__).with_name("not_read_back.toml")
 
@@ -58,11 +58,10 @@ def read_back(stack: Any, context: Context) -> list[dict[str, Any]]:
     return readings
 
 
-def compare(base_url: str, stack: str, *, region: str = "us-west-2") -> list[Reading]:
+def compare(aws: StandIn, stack: str) -> list[Reading]:
     """Readings of a deployed stack, asked of a running stand-in."""
-    query = urlencode({"stack": stack, "region": region})
-    with urllib.request.urlopen(f"{base_url}/_torchlift/readback?{query}", timeout=120) as answer:
-        return [Reading(**item) for item in json.load(answer)]
+    query = urlencode({"stack": stack, "region": aws.region})
+    return [Reading(**item) for item in aws.get(f"/_torchlift/readback?{query}")]
 
 
 def reasons() -> dict[str, str]:
