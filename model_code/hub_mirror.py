@@ -60,9 +60,7 @@ def mirror_model(source: HubSource, target: Path) -> None:
 
     try:
         snapshot = Path(
-            huggingface_hub.snapshot_download(
-                source.name, revision=source.revision, allow_patterns=list(MODEL_FILES)
-            )
+            huggingface_hub.snapshot_download(source.name, revision=source.revision, allow_patterns=list(MODEL_FILES))
         )
     except RevisionNotFoundError:
         raise MirrorError(f"the model {source.name} has no revision {source.revision}") from None

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-HUB = re.compile(
-    r"hf://(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?@(?P<revision>[\w.-]+)", flags=re.ASCII
-)
+HUB = re.compile(r"hf://(?P<name>[\w.-]+/[\w.-]+)(?:/(?P<config>[\w.-]+))?@(?P<revision>[\w.-]+)", flags=re.ASCII)
 
 
 class SourceError(ValueError):
@@ -27,9 +25,7 @@ def parse_hub(source: str) -> HubSource:
     """Parse `hf://owner/name[/config]@revision`. Raises SourceError, also for a moving revision (`main`)."""
     match = HUB.fullmatch(source)
     if match is None:
-        raise SourceError(
-            f"{source!r}: expected hf://owner/name@revision (or hf://owner/name/config@revision)"
-        )
+        raise SourceError(f"{source!r}: expected hf://owner/name@revision (or hf://owner/name/config@revision)")
     if match["revision"] in ("main", "master", "latest", "HEAD"):
         raise SourceError(f"{source!r}: {match['revision']!r} moves; give a commit id or a tag")
     return HubSource(name=match["name"], revision=match["revision"], config=match["config"])

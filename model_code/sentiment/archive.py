@@ -45,9 +45,7 @@ def write(target: Path, files: Mapping[str, Content]) -> None:
     partial.replace(target)
 
 
-def unpack(
-    archive: Path, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
-) -> list[str]:
+def unpack(archive: Path, folder: Path, *, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES) -> list[str]:
     """Unpack into `folder`, which must be new or empty; returns the names in order.
 
     Raises ArchiveError, and leaves nothing behind, for names that leave the folder or occur twice, links,

@@ -19,9 +19,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     files.add_argument(
         "--data", required=True, help="a folder in the text layout, or hf://owner/name[/config]@revision"
     )
-    files.add_argument(
-        "--output", required=True, type=Path, help="folder for the trained model and metrics.json"
-    )
+    files.add_argument("--output", required=True, type=Path, help="folder for the trained model and metrics.json")
     files.add_argument("--checkpoints", required=True, type=Path, help="folder to save to and to resume from")
 
     recipe = parser.add_argument_group("recipe")
@@ -29,9 +27,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     recipe.add_argument("--learning-rate", type=_positive, default=2e-5, help="peak; falls linearly to 0")
     recipe.add_argument("--batch-size", type=_count, default=16, help="sentences per device and step")
     recipe.add_argument("--max-length", type=_count, default=128, help="tokens kept of each sentence")
-    recipe.add_argument(
-        "--weight-decay", type=_share, default=0.01, help="for weights; none for biases and norms"
-    )
+    recipe.add_argument("--weight-decay", type=_share, default=0.01, help="for weights; none for biases and norms")
     recipe.add_argument("--warmup-ratio", type=_share, default=0.06, help="share of steps with a rising rate")
     recipe.add_argument("--seed", type=int, default=42, help="fixes head, order of sentences and dropout")
 

@@ -45,9 +45,7 @@ def load_latest(folder: Path, *, identity: Mapping[str, Any], device: torch.devi
     state = load(folder, LATEST, device=device)
     found: dict[str, Any] = state["identity"]
     other = [
-        f"{key} was {found.get(key)!r}, is {value!r}"
-        for key, value in identity.items()
-        if found.get(key) != value
+        f"{key} was {found.get(key)!r}, is {value!r}" for key, value in identity.items() if found.get(key) != value
     ]
     if other:
         raise CheckpointError(f"{folder / LATEST} belongs to another training: {'; '.join(other)}")

@@ -35,9 +35,7 @@ def build_request(texts: Sequence[str], *, top_k: int | None = None) -> bytes:
 def parse_answer(body: bytes, *, texts: int) -> list[list[Judgement]]:
     """Judgements of each of `texts` texts, best first. Raises AnswerError."""
     try:
-        rows = [
-            [Judgement(str(one["label"]), float(one["score"])) for one in row] for row in json.loads(body)
-        ]
+        rows = [[Judgement(str(one["label"]), float(one["score"])) for one in row] for row in json.loads(body)]
     except (ValueError, TypeError, KeyError) as error:
         raise AnswerError(f"not an answer of a sentiment endpoint: {body[:200]!r}") from error
     if len(rows) != texts or not all(rows):
@@ -45,9 +43,7 @@ def parse_answer(body: bytes, *, texts: int) -> list[list[Judgement]]:
     return rows
 
 
-def ask(
-    endpoint: str, texts: Sequence[str], *, top_k: int | None = None, client: Any = None
-) -> list[list[Judgement]]:
+def ask(endpoint: str, texts: Sequence[str], *, top_k: int | None = None, client: Any = None) -> list[list[Judgement]]:
     """Judgements of `texts` by a SageMaker endpoint; `client` is a boto3 sagemaker-runtime client.
 
     Raises RequestError with the endpoint's own sentence when it refuses the request.

@@ -80,9 +80,7 @@ def read_layout(folder: Path) -> Data:
     splits = {
         name: _read_split(folder, name, labels)
         for name in SPLITS
-        if name in REQUIRED
-        or (folder / f"{name}_text.txt").exists()
-        or (folder / f"{name}_labels.txt").exists()
+        if name in REQUIRED or (folder / f"{name}_text.txt").exists() or (folder / f"{name}_labels.txt").exists()
     }
     return Data(labels=labels, splits=splits)
 
@@ -111,18 +109,14 @@ def from_hub_splits(loaded: Mapping[str, Any], *, name: str) -> Data:
         raise DataError(f"{name}: no split {' or '.join(missing)}; it has {', '.join(sorted(loaded))}")
     features = loaded["train"].features
     if "text" not in features or not getattr(features.get("label"), "names", None):
-        raise DataError(
-            f"{name}: needs the columns 'text' and 'label' (a class label); it has {', '.join(features)}"
-        )
+        raise DataError(f"{name}: needs the columns 'text' and 'label' (a class label); it has {', '.join(features)}")
     labels = list(features["label"].names)
     splits = {}
     for split, ours in HUB_SPLITS.items():
         if split in loaded:
             texts = [" ".join(str(text).split()) for text in loaded[split]["text"]]
             where = f"{name} split {split} row "
-            splits[ours] = _check(
-                texts, [str(label) for label in loaded[split]["label"]], labels, where, where
-            )
+            splits[ours] = _check(texts, [str(label) for label in loaded[split]["label"]], labels, where, where)
     return Data(labels=labels, splits=splits)
 
 
@@ -149,9 +143,7 @@ def _check(texts: list[str], ids: list[str], labels: list[str], text_at: str, la
         if not (value.isascii() and value.isdecimal()):
             raise DataError(f"{label_at}{number}: expected a label id, found {raw!r}")
         if int(value) >= len(labels):
-            raise DataError(
-                f"{label_at}{number}: label {int(value)} is not in the mapping (0 to {len(labels) - 1})"
-            )
+            raise DataError(f"{label_at}{number}: label {int(value)} is not in the mapping (0 to {len(labels) - 1})")
         checked.append(int(value))
     return Split(texts=texts, labels=checked)
 

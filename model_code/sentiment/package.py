@@ -85,15 +85,11 @@ def collect(weights: Path) -> dict[str, archive.Content]:
     tensors = {name: shape for shard in shards for name, shape in read_tensors(weights / shard).items()}
     for name in ("classifier.weight", "classifier.out_proj.weight"):
         if name in tensors and tensors[name][0] != len(labels):
-            raise PackageError(
-                f"{weights}: {name} has {tensors[name][0]} outputs, config.json {len(labels)} labels"
-            )
+            raise PackageError(f"{weights}: {name} has {tensors[name][0]} outputs, config.json {len(labels)} labels")
     names = [*REQUIRED, *shards, *(name for name in (*OPTIONAL, INDEX) if (weights / name).is_file())]
     files: dict[str, archive.Content] = {name: weights / name for name in names}
     for name, path in CODE.items():
-        compile(
-            path.read_text(encoding="utf-8"), name, "exec"
-        )  # a typing slip must fail here, not at start-up
+        compile(path.read_text(encoding="utf-8"), name, "exec")  # a typing slip must fail here, not at start-up
         files[f"code/{name}"] = path
     return files
 

@@ -36,9 +36,7 @@ class Request:
     top_k: int | None = None
 
 
-def parse_request(
-    body: str | bytes | bytearray | None, content_type: str | None, *, max_texts: int
-) -> Request:
+def parse_request(body: str | bytes | bytearray | None, content_type: str | None, *, max_texts: int) -> Request:
     """The request in an HTTP body. Raises RequestError."""
     kind, _, options = (content_type or "").partition(";")
     if kind.strip().lower() != JSON:
@@ -58,9 +56,7 @@ def parse_request(
     except RecursionError:
         raise RequestError(400, "The body's JSON is nested too deeply.") from None
     except ValueError as error:
-        where = (
-            f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        )
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise RequestError(400, f"The body is not valid JSON{where}.") from None
     if not isinstance(document, dict):
         raise RequestError(400, f"The body must be a JSON object, not {_kind(document)}.")
@@ -110,9 +106,7 @@ def _texts(inputs: Any, max_texts: int) -> list[str]:
         if not text.strip():
             raise RequestError(400, f"'{name}' is empty.")
         if len(text) > MAX_CHARACTERS:
-            raise RequestError(
-                413, f"'{name}' has {len(text)} characters; at most {MAX_CHARACTERS} are allowed."
-            )
+            raise RequestError(413, f"'{name}' has {len(text)} characters; at most {MAX_CHARACTERS} are allowed.")
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise RequestError(400, f"'{name}' holds half of a surrogate pair, which is not valid Unicode.")
     return list(texts)

@@ -16,9 +16,7 @@ def make_optimizer(
     model: torch.nn.Module, *, learning_rate: float, weight_decay: float, fused: bool
 ) -> torch.optim.AdamW:
     """AdamW; weight decay for matrices only, since decaying biases and norm scales helps nothing."""
-    named: list[tuple[str, Any]] = [
-        (name, value) for name, value in model.named_parameters() if value.requires_grad
-    ]
+    named: list[tuple[str, Any]] = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
     groups = [
         {"params": [value for _, value in named if value.ndim >= 2], "weight_decay": weight_decay},
         {"params": [value for _, value in named if value.ndim < 2], "weight_decay": 0.0},

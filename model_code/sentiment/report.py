@@ -45,9 +45,7 @@ def write_output(
             "sizes": {name: len(split) for name, split in data.splits.items()},
             "sha256": data.sha256(),
         },
-        "arguments": {
-            name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()
-        },
+        "arguments": {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()},
         "ranks": ranks.count,
         "device": ranks.device.type,
         "versions": {

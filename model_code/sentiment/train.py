@@ -119,13 +119,9 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
             # Dropout depends on seed, step and rank alone: no generator's state is needed to resume.
             torch.manual_seed((options.seed * 1_000_003 + step) * 4096 + ranks.rank)
             for group in optimizer.param_groups:
-                group["lr"] = options.learning_rate * recipe.schedule(
-                    step, warmup=warmup_steps, total=total_steps
-                )
+                group["lr"] = options.learning_rate * recipe.schedule(step, warmup=warmup_steps, total=total_steps)
             mine = whole[ranks.rank :: ranks.count]
-            share = (
-                len(mine) / len(whole) * ranks.count
-            )  # so that the ranks' mean gradient is the whole batch's
+            share = len(mine) / len(whole) * ranks.count  # so that the ranks' mean gradient is the whole batch's
             mine = mine or whole[:1]  # a rank left without a sentence takes part with share 0
             inputs = pad([ids["train"][i] for i in mine], pad_id=tokenizer.pad_token_id, longest=longest)
             wanted = torch.tensor([labels[i] for i in mine], device=ranks.device)
@@ -166,9 +162,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
         save_checkpoint()  # after the best: stopped in between, the epoch's end is only done again
 
     # ---- the best epoch is the result ----------------------------------------------------------------------
-    model.load_state_dict(
-        checkpoints.load(options.checkpoints, checkpoints.BEST, device=ranks.device)["model"]
-    )
+    model.load_state_dict(checkpoints.load(options.checkpoints, checkpoints.BEST, device=ranks.device)["model"])
     held_out = {"split": data.held_out, **score_split(data.held_out)}
     if ranks.first:
         write_output(
@@ -176,9 +170,7 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
             arguments=vars(options), ranks=ranks,
         )  # fmt: skip
     ranks.wait()
-    ranks.print(
-        f"held out ({data.held_out}): accuracy {held_out['accuracy']:.4f}, written to {options.output}"
-    )
+    ranks.print(f"held out ({data.held_out}): accuracy {held_out['accuracy']:.4f}, written to {options.output}")
 
 
 if __name__ == "__main__":

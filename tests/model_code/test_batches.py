@@ -27,9 +27,7 @@ def test_grouping_by_length_saves_most_of_the_padding() -> None:
     lengths = [chance.randint(4, 60) for _ in range(1600)]
     order = list(range(1600))
     chance.shuffle(order)
-    padded = sum(
-        max(lengths[i] for i in batch) * 16 for batch in plan_epoch(lengths, batch=16, seed=1, epoch=0)
-    )
+    padded = sum(max(lengths[i] for i in batch) * 16 for batch in plan_epoch(lengths, batch=16, seed=1, epoch=0))
     naive = sum(max(lengths[i] for i in order[at : at + 16]) * 16 for at in range(0, 1600, 16))
     assert padded < 1.06 * sum(lengths) < 0.65 * naive
 

@@ -25,9 +25,7 @@ def test_what_the_server_answers_is_what_the_client_reads() -> None:
     assert parse_answer(answer, texts=2)[0] == [Judgement("yes", 0.75), Judgement("no", 0.25)]
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"error": "x"}', b"[[]]", b'[[{"label": "a"}]]', b"\xff", b"[1]"]
-)
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"error": "x"}', b"[[]]", b'[[{"label": "a"}]]', b"\xff", b"[1]"])
 def test_an_answer_of_another_kind_is_refused(body: bytes) -> None:
     with pytest.raises(AnswerError):
         parse_answer(body, texts=1)
@@ -70,9 +68,7 @@ def test_ask_sends_to_the_endpoint_by_name(runtime: Any) -> None:
         ("", 500, "Received server error"),
     ],
 )
-def test_the_endpoints_own_sentence_reaches_the_caller(
-    runtime: Any, original: str, status: int, sentence: str
-) -> None:
+def test_the_endpoints_own_sentence_reaches_the_caller(runtime: Any, original: str, status: int, sentence: str) -> None:
     with Stubber(runtime) as stub:
         stub.add_client_error(
             "invoke_endpoint", "ModelError", "Received server error", 424,

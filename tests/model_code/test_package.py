@@ -30,13 +30,9 @@ def test_model_files_lie_at_the_top_and_the_handler_below_code(weights: Path, tm
     package(weights, tmp_path / "model.tar.gz")
     names = unpack(tmp_path / "model.tar.gz", tmp_path / "model")
     assert names == sorted(names)
-    assert {"config.json", "model.safetensors", "tokenizer.json", "metrics.json", "code/inference.py"} <= set(
-        names
-    )
+    assert {"config.json", "model.safetensors", "tokenizer.json", "metrics.json", "code/inference.py"} <= set(names)
     assert {name.split("/")[0] for name in names if "/" in name} == {"code"}
-    assert (tmp_path / "model" / "model.safetensors").read_bytes() == (
-        weights / "model.safetensors"
-    ).read_bytes()
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == (weights / "model.safetensors").read_bytes()
 
 
 def test_the_same_weights_give_the_same_bytes(weights: Path, tmp_path: Path) -> None:
@@ -82,9 +78,7 @@ def test_the_code_imports_nothing_but_torch_transformers_and_itself() -> None:
                 top = module.split(".")[0]
                 assert top in {"torch", "transformers", "model_code"} or top in sys.stdlib_module_names, path
                 if top == "model_code" and module != "model_code.sentiment":
-                    assert f"{module.replace('.', '/')}.py" in CODE, (
-                        f"{path} imports {module}, which is left out"
-                    )
+                    assert f"{module.replace('.', '/')}.py" in CODE, f"{path} imports {module}, which is left out"
 
 
 # Run with the unpacked folder as its argument.
@@ -190,9 +184,7 @@ def member(name: str, *, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfi
         (member("good/below"), "cannot be unpacked"),
     ],
 )
-def test_hostile_archives_are_refused_and_leave_nothing(
-    tmp_path: Path, info: tarfile.TarInfo, message: str
-) -> None:
+def test_hostile_archives_are_refused_and_leave_nothing(tmp_path: Path, info: tarfile.TarInfo, message: str) -> None:
     path = hostile(tmp_path / "a.tar.gz", (member("good"), b"fine"), (info, b""))
     with pytest.raises(ArchiveError, match=message):
         unpack(path, tmp_path / "deep" / "target")

@@ -134,9 +134,7 @@ def test_accept_headers_that_allow_json(accept: str | None) -> None:
     check_accept(accept)
 
 
-@pytest.mark.parametrize(
-    "accept", ["text/csv", "application/x-npy", "application/json;q=0", "text/*, image/png"]
-)
+@pytest.mark.parametrize("accept", ["text/csv", "application/x-npy", "application/json;q=0", "text/*, image/png"])
 def test_accept_headers_that_rule_json_out(accept: str) -> None:
     with pytest.raises(RequestError) as refused:
         check_accept(accept)

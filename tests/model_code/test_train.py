@@ -58,9 +58,7 @@ def test_progress_lines_say_epoch_step_loss_speed_and_time_left(
     train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(tmp_path, "--epochs", "1") == 0
-    lines = [
-        line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1/1 step 5/15 loss ")
-    ]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1/1 step 5/15 loss ")]
     assert len(lines) == 1
     assert "samples/s 00:0" in lines[0] and lines[0].endswith(" left")
 
@@ -83,9 +81,7 @@ class Stopped(Exception):
 def test_a_stopped_training_resumes_to_the_same_weights(
     train: Train, tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ) -> None:
-    base = tiny.write_base(
-        tmp_path / "base", dropout=0.3
-    )  # the dropout of the second half must be the same, too
+    base = tiny.write_base(tmp_path / "base", dropout=0.3)  # the dropout of the second half must be the same, too
     extra = ("--checkpoint-steps", "3")
     assert train(tmp_path / "whole", *extra, base_model=base) == 0
 
@@ -168,9 +164,7 @@ def test_bad_data_is_one_line_not_a_traceback(
     assert error.startswith("train: ") and message in error and error.count("\n") == 1
 
 
-def test_a_folder_without_a_model_is_one_line(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_a_model_is_one_line(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path, base_model=tmp_path) == 2
     assert "no config.json there" in capsys.readouterr().err
 

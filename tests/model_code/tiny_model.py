@@ -46,9 +46,7 @@ def sentences(count: int, *, labels: int, seed: int) -> tuple[list[str], list[in
     texts, ids = [], []
     for number in range(count):
         label = number % labels
-        words = chance.choices(FILLER, k=chance.randint(2, 12)) + chance.sample(
-            WORDS[label], chance.randint(1, 2)
-        )
+        words = chance.choices(FILLER, k=chance.randint(2, 12)) + chance.sample(WORDS[label], chance.randint(1, 2))
         chance.shuffle(words)
         texts.append(" ".join(words))
         ids.append(label)
@@ -72,9 +70,7 @@ def write_base(folder: Path, *, family: str = "bert", dropout: float = 0.1) -> P
     """A base model's folder: config, random weights, tokenizer."""
     torch.manual_seed(0)
     special = ["<pad>", "<unk>", "<s>", "</s>"]
-    vocabulary = {
-        word: i for i, word in enumerate(special + FILLER + [word for row in WORDS.values() for word in row])
-    }
+    vocabulary = {word: i for i, word in enumerate(special + FILLER + [word for row in WORDS.values() for word in row])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -135,9 +135,7 @@ def test_every_socket_is_on_loopback(server: Any) -> None:
     assert not {7070, 7071, 8080, 8081, 8082} & {address.port for address in listening}
 
 
-def test_two_servers_run_side_by_side_and_leave_nothing(
-    server: Any, toolkit_server: ModuleType, archive: Path
-) -> None:
+def test_two_servers_run_side_by_side_and_leave_nothing(server: Any, toolkit_server: ModuleType, archive: Path) -> None:
     with toolkit_server.serve(archive.parent / "model", TORCHLIFT_MAX_TEXTS="1") as second:
         processes = second.processes()
         two = b'{"inputs": ["good", "bad"]}'
