@@ -42,5 +42,10 @@ class DeploymentStack(Stack):
         """The group of a job, which Foundation declares, by its name: an export would tie the stacks together."""
         if job not in self._job_logs:
             name = names.log_group_of_job(self._deployment, job)
-            self._job_logs[job] = logs.LogGroup.from_log_group_name(self, f"{job}-logs", name)
+            self._job_logs[job] = logs.LogGroup.from_log_group_name(self, f"{pascal(job)}Logs", name)
         return self._job_logs[job]
+
+
+def pascal(name: str) -> str:
+    """`hub-mirror` or `base_model` as a construct's id: `HubMirror`, `BaseModel`."""
+    return "".join(part.capitalize() for part in name.replace("_", "-").split("-"))

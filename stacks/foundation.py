@@ -9,7 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings import Settings, names
-from stacks.deployment_stack import DeploymentStack
+from stacks.deployment_stack import DeploymentStack, pascal
 from torchlift.account_budget import AccountBudget
 from torchlift.alarm_topic import AlarmTopic
 from torchlift.artifact_bucket import ArtifactBucket
@@ -37,7 +37,7 @@ class Foundation(DeploymentStack):
             self, "Artifacts", key=self.key, ephemeral=ephemeral, log_retention=self.log_retention
         ).bucket
         self.repositories: dict[str, ecr.IRepository] = {
-            name: ImageRepository(self, _pascal(name), key=self.key, ephemeral=ephemeral).repository
+            name: ImageRepository(self, pascal(name), key=self.key, ephemeral=ephemeral).repository
             for name in names.REPOSITORIES
         }
         self._build_job_logs()
@@ -78,7 +78,7 @@ class Foundation(DeploymentStack):
         for job in names.JOBS:
             logs.LogGroup(
                 self,
-                f"{_pascal(job)}Logs",
+                f"{pascal(job)}Logs",
                 log_group_name=names.log_group_of_job(self._settings.deployment.name, job),
                 retention=self.log_retention,
                 encryption_key=self.key,
@@ -89,7 +89,7 @@ class Foundation(DeploymentStack):
         """Here, because SageMaker's network interfaces outlive the endpoint by minutes and hold the group."""
         group = ec2.SecurityGroup(
             self,
-            f"{_pascal(workload)}EndpointSecurityGroup",
+            f"{pascal(workload)}EndpointSecurityGroup",
             vpc=self.network.vpc,
             description=f"SageMaker endpoint {workload}: HTTPS out, nothing in",
             allow_all_outbound=False,
@@ -127,7 +127,3 @@ class Foundation(DeploymentStack):
                 email=budget.email,
                 topic_arn=self.alarm_topic.topic_arn,
             )
-
-
-def _pascal(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("-"))

@@ -12,6 +12,7 @@ from constructs import Construct, IDependable
 from settings import REPO_ROOT, Problem, SettingsError
 from settings.sources import Source
 from stacks import bundles
+from stacks.deployment_stack import pascal
 from torchlift.build_job import BuildJob
 from torchlift.content_hash import job_hash
 from torchlift.job_data import JobInput, JobResult
@@ -62,7 +63,7 @@ def training_inputs(
             continue
         folders[name] = f"inputs/{name}"
         if source.kind == "s3":
-            inputs.append(JobInput.from_uri(scope, _pascal(name), name=name, uri=source.text))
+            inputs.append(JobInput.from_uri(scope, pascal(name), name=name, uri=source.text))
             identity[name] = source.text
         else:
             bundle = _bundle_folder(scope, name, source)
@@ -126,7 +127,7 @@ def _mirror(
 
 def _bundle_folder(scope: Construct, name: str, source: Source) -> SourceBundle:
     try:
-        return SourceBundle(scope, _pascal(name), root=REPO_ROOT / source.text, paths=["."])
+        return SourceBundle(scope, pascal(name), root=REPO_ROOT / source.text, paths=["."])
     except (ValueError, OSError) as error:
         problem = Problem(
             key=f"training.{name}",
@@ -135,7 +136,3 @@ def _bundle_folder(scope: Construct, name: str, source: Source) -> SourceBundle:
             right="a folder with ordinary files",
         )
         raise SettingsError(source="the deployment", problems=[problem]) from error
-
-
-def _pascal(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
