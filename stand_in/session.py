@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,10 +34,18 @@ class StandIn:
         self.state_dir = state_dir
         home = state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
+        self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
         self.environment = isolated_environment(base_url=base_url, region=region, root=root, home=home)
 
     def client(self, service: str) -> Any:
-        """A boto3 client for `service` that can only reach the stand-in."""
+        """A boto3 client for `service` that can only reach the stand-in; one per service, shared by threads."""
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._new_client(service)
+            return self._clients[service]
+
+    def _new_client(self, service: str) -> Any:
         session = boto3.session.Session(
             aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region
         )

@@ -16,6 +16,10 @@ class ResourceFailed(Exception):
     """A resource operation that AWS would fail; the text is the reason that the stack's events show."""
 
 
+class Refused(ResourceFailed):
+    """Refused before anything was done: a rollback has nothing to put back."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Created:
     """A resource that exists: what Ref and GetAtt give."""
@@ -68,7 +72,7 @@ class Resource:
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         """Change the resource in place; returns what Ref and GetAtt give from now on."""
-        raise ResourceFailed(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
+        raise Refused(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         """Remove the resource; one that is gone already is no error."""

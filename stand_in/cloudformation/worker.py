@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from stand_in.cloudformation.registry import Context, Created, ResourceFailed, provider_of
+from stand_in.cloudformation.registry import Context, Created, Refused, ResourceFailed, provider_of
 from stand_in.cloudformation.stacks import ResourceState, Stack
 from stand_in.cloudformation.template import TemplateError
 
@@ -32,10 +32,15 @@ class Worker:
         self._do(state, "CREATE", lambda: provider.create(self._for(state), state.logical_id, state.properties))
 
     def update(self, state: ResourceState, properties: dict[str, Any]) -> None:
-        """Change a resource in place. Raises OperationFailed; `state` then has the properties that were tried."""
+        """Change a resource in place. Raises OperationFailed; `state` keeps the properties that were tried."""
         provider, old = provider_of(state.type), state.properties
         state.properties = properties
-        self._do(state, "UPDATE", lambda: provider.update(self._for(state), state.physical_id, old, properties))
+        try:
+            self._do(state, "UPDATE", lambda: provider.update(self._for(state), state.physical_id, old, properties))
+        except OperationFailed as error:
+            if isinstance(error.__cause__, Refused):
+                state.properties = old
+            raise
 
     def delete(self, state: ResourceState, *, retain: bool = False) -> bool:
         """Remove a resource, or leave it where it is. False when that failed."""

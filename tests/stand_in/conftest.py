@@ -57,7 +57,7 @@ class Stacks:
             status = str(self.stack(name)["StackStatus"])
             return "" if status.endswith("_IN_PROGRESS") else status
 
-        return eventually(look, seconds)
+        return str(eventually(look, seconds))
 
     def stack(self, name: str) -> dict[str, Any]:
         """DescribeStacks of one stack, by our name or by its id."""

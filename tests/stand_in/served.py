@@ -57,7 +57,7 @@ def main() -> int:
         return ModelServer(child=child, program="Fake", version="1", port=port, container=container)
 
     line = direct.DirectServer(program="Fake", repositories=("fake-serving",), probe=PROBE)
-    direct.SERVERS = (line, *direct.SERVERS)
+    vars(direct)["SERVERS"] = (line, *direct.SERVERS)
     endpoint_servers.PROGRAMS["Fake"] = endpoint_servers.Program(start=start)
     return server.main()
 

@@ -94,8 +94,8 @@ def test_order_follows_references(stacks: Stacks) -> None:
     assert stacks.events("s") == expected
     stack = stacks.stack("s")["StackId"]
     assert stacks.delete("s") == "DELETE_COMPLETE"
-    deleted = [one for one in stacks.api.describe_stack_events(StackName=stack)["StackEvents"]]
-    gone = [one["LogicalResourceId"] for one in reversed(deleted) if one["ResourceStatus"] == "DELETE_COMPLETE"]
+    told = stacks.api.describe_stack_events(StackName=stack)["StackEvents"]
+    gone = [one["LogicalResourceId"] for one in reversed(told) if one["ResourceStatus"] == "DELETE_COMPLETE"]
     assert gone[:-1] == order[::-1]
     assert "does not exist" in refused(lambda: stacks.stack("s"))
 

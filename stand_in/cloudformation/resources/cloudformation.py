@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import Any, ClassVar
 
-from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
+from stand_in.cloudformation.registry import Context, Created, Properties, Refused, Resource, ResourceFailed, register
 
 LONGEST_WAIT_SECONDS = 43_200
 """A wait condition's longest timeout (CloudFormation template reference)."""
@@ -57,7 +57,7 @@ class WaitCondition(Resource):
         return Created(physical_id=f"{ctx.stack_id}/{logical_id}/{uuid.uuid4()}", attributes={"Data": data})
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        raise ResourceFailed("Update of resource type AWS::CloudFormation::WaitCondition is not supported")
+        raise Refused("Update of resource type AWS::CloudFormation::WaitCondition is not supported")
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         """Nothing exists beside the handle."""
@@ -87,7 +87,7 @@ class CustomResource(Resource):
             raise
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        return self._ask(ctx, "Update", new, PhysicalResourceId=physical_id, OldResourceProperties=texts(old))
+        return self._ask(ctx, "Update", new, PhysicalResourceId=physical_id, OldResourceProperties=_handed_over(old))
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         self._ask(ctx, "Delete", props, PhysicalResourceId=physical_id)
@@ -105,7 +105,7 @@ class CustomResource(Resource):
             "RequestId": str(uuid.uuid4()),
             "ResourceType": ctx.resource_type,
             "LogicalResourceId": ctx.logical_id,
-            "ResourceProperties": texts({key: value for key, value in props.items() if key != "ServiceTimeout"}),
+            "ResourceProperties": _handed_over(props),
         } | more
         seconds = float(props.get("ServiceTimeout", CUSTOM_RESOURCE_SECONDS))
         try:
@@ -125,6 +125,10 @@ class CustomResource(Resource):
                 f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason')}"
             )
         return Created(physical_id=answer["PhysicalResourceId"], attributes=answer.get("Data") or {})
+
+
+def _handed_over(props: Properties) -> Any:
+    return texts({key: value for key, value in props.items() if key != "ServiceTimeout"})
 
 
 def texts(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, changed
+from stand_in.cloudformation.registry import Context, Created, Properties, Refused, Resource, changed
 from stand_in.cloudformation.shapes import tag_changes
 
 
@@ -26,7 +26,7 @@ class Ec2Resource(Resource):
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         """Tags only."""
         if changed(old, new) - {"Tags"}:
-            raise ResourceFailed(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
+            raise Refused(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
         self.change_tags(ctx, physical_id, old, new)
         return Created(physical_id=physical_id, attributes=self.attributes(ctx, physical_id, new))
 

@@ -8,7 +8,16 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from settings.hardware import ML_TYPES
-from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, changed, register
+from stand_in.cloudformation.registry import (
+    Context,
+    Created,
+    Properties,
+    Refused,
+    Resource,
+    ResourceFailed,
+    changed,
+    register,
+)
 from stand_in.cloudformation.shapes import own_tags, tag_changes, unless_gone
 
 POLL_SECONDS = 0.25
@@ -222,13 +231,13 @@ class Endpoint(Resource):
         routing = deployment.get("BlueGreenUpdatePolicy", {}).get("TrafficRoutingConfiguration", {})
         canary = routing.get("CanarySize", {})
         if canary.get("Type") == "CAPACITY_PERCENT" and int(canary["Value"]) > 50:
-            raise ResourceFailed(f"CanarySize {canary['Value']} % is more than 50 % of the variant's capacity")
+            raise Refused(f"CanarySize {canary['Value']} % is more than 50 % of the variant's capacity")
         alarms = [alarm["AlarmName"] for alarm in deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())]
         if alarms:
             held = ctx.client("cloudwatch").describe_alarms(AlarmNames=alarms)["MetricAlarms"]
             missing = sorted(set(alarms) - {alarm["AlarmName"] for alarm in held})
             if missing:
-                raise ResourceFailed(f"Alarms of the auto rollback configuration do not exist: {', '.join(missing)}")
+                raise Refused(f"Alarms of the auto rollback configuration do not exist: {', '.join(missing)}")
 
     @staticmethod
     def _check_variants(ctx: Context, held: dict[str, Any], new: Properties) -> None:
@@ -241,13 +250,13 @@ class Endpoint(Resource):
 
         before, after = variants(held["EndpointConfigName"]), variants(new["EndpointConfigName"])
         if "DeploymentConfig" in new and set(before) != set(after):
-            raise ResourceFailed("With DeploymentConfig the variants must keep their names")
+            raise Refused("With DeploymentConfig the variants must keep their names")
         targets = ctx.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
         scaled = {target["ResourceId"] for target in targets["ScalableTargets"]}
         for variant, instance_type in before.items():
             registered = f"endpoint/{held['EndpointName']}/variant/{variant}" in scaled
             if registered and after.get(variant) != instance_type:
-                raise ResourceFailed(
+                raise Refused(
                     f"Variant {variant} is registered as a scalable target: it cannot be removed and its instance "
                     f"type {instance_type} cannot change"
                 )
