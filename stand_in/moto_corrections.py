@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from moto.applicationautoscaling.models import ApplicationAutoscalingBackend
 from moto.codebuild.models import CodeBuildBackend
 from moto.codebuild.responses import CodeBuildResponse
 from moto.core.responses import ActionResult
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
+from moto.ec2.models.launch_templates import LaunchTemplate
 from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.logs.responses import LogsResponse
 from moto.s3.models import FakeBucket
 from moto.sagemaker.models import FakeEndpointConfig
 from moto.sagemaker.responses import SageMakerResponse
@@ -34,6 +37,9 @@ def apply() -> None:
     _projects_keep_everything()
     _instances_take_their_parts_along()
     _networks_take_their_parts_along()
+    _log_groups_change_their_key()
+    _launch_templates_show_their_tags()
+    _scaling_policies_keep_their_arn()
 
 
 def _bucket_policies_have_conditions() -> None:
@@ -173,6 +179,37 @@ def _networks_take_their_parts_along() -> None:
     EC2Backend.delete_nat_gateway = nat_deleted
     EC2Backend.delete_vpc = vpc_deleted
     EC2Backend.delete_launch_template = template_deleted
+
+
+def _log_groups_change_their_key() -> None:
+    """moto has neither AssociateKmsKey nor DisassociateKmsKey."""
+
+    def associate(self: Any) -> str:
+        self.logs_backend.groups[self._get_param("logGroupName")].kms_key_id = self._get_param("kmsKeyId")
+        return "{}"
+
+    LogsResponse.associate_kms_key = associate
+    LogsResponse.disassociate_kms_key = associate
+
+
+def _launch_templates_show_their_tags() -> None:
+    """moto shows a launch template's tags as they were when it was made."""
+    LaunchTemplate.tags = property(lambda self: self.get_tags(), lambda self, tags: None)
+
+
+def _scaling_policies_keep_their_arn() -> None:
+    """moto gives a scaling policy another ARN with every change."""
+    put_scaling_policy = ApplicationAutoscalingBackend.put_scaling_policy
+
+    def put(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.policies)
+        policy = put_scaling_policy(self, *args, **kwargs)
+        key = next(key for key, held in self.policies.items() if held is policy)
+        if key in before:
+            policy.policy_arn = before[key].policy_arn
+        return policy
+
+    ApplicationAutoscalingBackend.put_scaling_policy = put
 
 
 _PROJECT_KEYS = (

@@ -87,6 +87,8 @@ def needless(readings: Iterable[Reading]) -> list[str]:
 
 def contains(held: Any, declared: Any) -> bool:
     """True when `held` says what `declared` says: it may say more (defaults), in another order, numbers as text."""
+    if isinstance(declared, str) and isinstance(held, (Mapping, list)) and declared[:1] in ("{", "["):
+        return contains(held, json.loads(declared))
     if isinstance(declared, Mapping):
         if isinstance(held, str):
             try:

@@ -56,6 +56,8 @@ class Resource:
     """Accepted top-level properties; any other fails the stack."""
     replace_on: ClassVar[frozenset[str]] = frozenset()
     """Properties whose change makes a new resource."""
+    renames: ClassVar[bool] = False
+    """Whether an update may give the resource another id, which makes the former one a resource to delete."""
 
     def with_tags(self, props: Properties, tags: Mapping[str, str]) -> Properties:
         """Properties with the stack's tags, as CloudFormation passes them on; the resource's own win."""

@@ -35,8 +35,15 @@ class Worker:
         """Change a resource in place. Raises OperationFailed; `state` keeps the properties that were tried."""
         provider, old = provider_of(state.type), state.properties
         state.properties = properties
+
+        def work() -> Created:
+            made = provider.update(self._for(state), state.physical_id, old, properties)
+            if made.physical_id != state.physical_id and not provider.renames:
+                raise ResourceFailed(f"{state.type} changed its id from {state.physical_id} to {made.physical_id}")
+            return made
+
         try:
-            self._do(state, "UPDATE", lambda: provider.update(self._for(state), state.physical_id, old, properties))
+            self._do(state, "UPDATE", work)
         except OperationFailed as error:
             if isinstance(error.__cause__, Refused):
                 state.properties = old

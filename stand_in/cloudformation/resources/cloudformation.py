@@ -77,6 +77,7 @@ class CustomResource(Resource):
     type_name = "AWS::CloudFormation::CustomResource"
     properties: ClassVar[frozenset[str]] = frozenset()
     replace_on = frozenset({"ServiceToken"})
+    renames = True
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         try:

@@ -38,7 +38,9 @@ class Project(Resource):
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         # UpdateProject leaves what it is not told.
-        empty = {"description": "", "tags": []} | ({"encryptionKey": ""} if "EncryptionKey" in old else {})
+        empty: dict[str, Any] = {"description": "", "tags": []}
+        if "EncryptionKey" in old:
+            empty["encryptionKey"] = f"arn:aws:kms:{ctx.region}:{ctx.account}:alias/aws/s3"
         made = ctx.client("codebuild").update_project(name=physical_id, **(empty | self._api(new)))["project"]
         return Created(physical_id=physical_id, attributes={"Arn": made["arn"]})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Refused, Resource, changed
 from stand_in.cloudformation.shapes import tag_changes
@@ -10,6 +10,9 @@ from stand_in.cloudformation.shapes import tag_changes
 
 class Ec2Resource(Resource):
     """Tags are CreateTags on the resource's id; nothing else changes in place unless a subclass says how."""
+
+    id_attribute: ClassVar[str] = ""
+    """The attribute that repeats the resource's id."""
 
     def set_tags(self, ctx: Context, resource_id: str, props: Properties) -> None:
         """Put the tags of `props` on the resource."""
@@ -27,9 +30,13 @@ class Ec2Resource(Resource):
         """Tags only."""
         if changed(old, new) - {"Tags"}:
             raise Refused(f"{self.type_name} cannot change {sorted(changed(old, new))} in place")
-        self.change_tags(ctx, physical_id, old, new)
+        self.change_tags(ctx, self.tagged(ctx, physical_id), old, new)
         return Created(physical_id=physical_id, attributes=self.attributes(ctx, physical_id, new))
+
+    def tagged(self, ctx: Context, physical_id: str) -> str:
+        """The id that carries the tags."""
+        return physical_id
 
     def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
         """What GetAtt gives."""
-        return {}
+        return {self.id_attribute: physical_id} if self.id_attribute else {}

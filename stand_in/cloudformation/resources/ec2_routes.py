@@ -14,6 +14,7 @@ class RouteTable(Ec2Resource):
     """A route table."""
 
     type_name = "AWS::EC2::RouteTable"
+    id_attribute = "RouteTableId"
     properties = frozenset({"Tags", "VpcId"})
     replace_on = frozenset({"VpcId"})
 
@@ -22,9 +23,6 @@ class RouteTable(Ec2Resource):
         ctx.made(table)
         self.set_tags(ctx, table, props)
         return Created(physical_id=table, attributes={"RouteTableId": table})
-
-    def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
-        return {"RouteTableId": physical_id}
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         unless_gone(lambda: ctx.client("ec2").delete_route_table(RouteTableId=physical_id))
@@ -89,6 +87,7 @@ class InternetGateway(Ec2Resource):
     """A way out and in."""
 
     type_name = "AWS::EC2::InternetGateway"
+    id_attribute = "InternetGatewayId"
     properties = frozenset({"Tags"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
@@ -140,11 +139,20 @@ class Eip(Ec2Resource):
             attributes={"AllocationId": made["AllocationId"], "PublicIp": made["PublicIp"]},
         )
 
+    def tagged(self, ctx: Context, physical_id: str) -> str:
+        return str(self._held(ctx, physical_id)[0]["AllocationId"])
+
+    def attributes(self, ctx: Context, physical_id: str, props: Properties) -> dict[str, Any]:
+        return {"AllocationId": self.tagged(ctx, physical_id), "PublicIp": physical_id}
+
+    @staticmethod
+    def _held(ctx: Context, physical_id: str) -> list[dict[str, Any]]:
+        filters = [{"Name": "public-ip", "Values": [physical_id]}]
+        held: list[dict[str, Any]] = ctx.client("ec2").describe_addresses(Filters=filters)["Addresses"]
+        return held
+
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        held = ctx.client("ec2").describe_addresses(Filters=[{"Name": "public-ip", "Values": [physical_id]}])[
-            "Addresses"
-        ]
-        for address in held:
+        for address in self._held(ctx, physical_id):
             ctx.client("ec2").release_address(AllocationId=address["AllocationId"])
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
@@ -157,6 +165,7 @@ class NatGateway(Ec2Resource):
     """A way out."""
 
     type_name = "AWS::EC2::NatGateway"
+    id_attribute = "NatGatewayId"
     properties = frozenset({"AllocationId", "SubnetId", "Tags"})
     replace_on = frozenset({"AllocationId", "SubnetId"})
 

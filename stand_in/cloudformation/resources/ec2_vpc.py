@@ -104,6 +104,7 @@ class VpcEndpoint(Ec2Resource):
     """A private way to one AWS service."""
 
     type_name = "AWS::EC2::VPCEndpoint"
+    id_attribute = "Id"
     properties = frozenset(
         {
             "PolicyDocument",
@@ -145,6 +146,7 @@ class FlowLog(Ec2Resource):
     """What goes through a network, written down."""
 
     type_name = "AWS::EC2::FlowLog"
+    id_attribute = "Id"
     properties = frozenset(
         {
             "DeliverLogsPermissionArn",

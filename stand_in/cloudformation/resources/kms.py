@@ -13,9 +13,7 @@ class Key(Resource):
     """A customer key; deleting it schedules its end."""
 
     type_name = "AWS::KMS::Key"
-    properties = frozenset(
-        {"Description", "EnableKeyRotation", "KeyPolicy", "PendingWindowInDays", "RotationPeriodInDays", "Tags"}
-    )
+    properties = frozenset({"Description", "EnableKeyRotation", "KeyPolicy", "PendingWindowInDays", "Tags"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         kms = ctx.client("kms")
@@ -43,7 +41,7 @@ class Key(Resource):
     @staticmethod
     def _rotate(ctx: Context, key: str, props: Properties) -> None:
         if str(props.get("EnableKeyRotation", "")).lower() == "true":
-            ctx.client("kms").enable_key_rotation(KeyId=key, **pick(props, "RotationPeriodInDays"))
+            ctx.client("kms").enable_key_rotation(KeyId=key)
         else:
             ctx.client("kms").disable_key_rotation(KeyId=key)
 
@@ -55,7 +53,7 @@ class Key(Resource):
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         kms = ctx.client("kms")
         rotation = kms.get_key_rotation_status(KeyId=physical_id)
-        return pick(rotation, "RotationPeriodInDays") | {
+        return {
             "Description": kms.describe_key(KeyId=physical_id)["KeyMetadata"]["Description"],
             "KeyPolicy": json.loads(kms.get_key_policy(KeyId=physical_id, PolicyName="default")["Policy"]),
             "EnableKeyRotation": rotation["KeyRotationEnabled"],
