@@ -7,6 +7,7 @@ What differs from a container is only where things are put: addresses, the prope
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -33,22 +34,33 @@ def main() -> None:
     # The torchserve command exits and leaves Java behind: as a subreaper this process becomes its parent.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    import psutil
     from retrying import retry  # type: ignore[import-not-found]  # only in the TorchServe environment
     from sagemaker_pytorch_serving_container import serving, torchserve  # type: ignore[import-not-found]
 
     @retry(stop_max_delay=60_000, wait_fixed=100)  # type: ignore[untyped-decorator]
     def own_java() -> Any:
         """The Java among our own processes: the toolkit's search refuses to start beside another TorchServe."""
-        for process in psutil.Process().children(recursive=True):
-            if torchserve.TS_NAMESPACE in process.cmdline():
-                return process
-        raise LookupError("no Java process yet")
+        return descendant(torchserve.TS_NAMESPACE)
 
     torchserve.TS_CONFIG_FILE = str(scratch / "ts.properties")
     torchserve.MODEL_STORE = str(scratch / "models")
     torchserve._retrieve_ts_server_process = own_java
     serving.main()
+
+
+def descendant(argument: str) -> Any:
+    """The living descendant of this process (psutil.Process) with `argument` on its command line.
+
+    Raises LookupError when there is none.
+    """
+    import psutil
+
+    for process in psutil.Process().children(recursive=True):
+        # The torchserve command has ended and stays a zombie, since the toolkit never waits for it.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if argument in process.cmdline():
+                return process
+    raise LookupError(f"no process with {argument} yet")
 
 
 if __name__ == "__main__":
