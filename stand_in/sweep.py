@@ -69,11 +69,18 @@ def snapshot(aws: StandIn) -> Inventory:
 
 def leftovers(before: Inventory, after: Inventory) -> Leftovers:
     """What is in `after` and was not in `before`."""
-    new = {name: state for name, state in after.items() if name not in before and state not in GONE}
+    changed = {name: state for name, state in after.items() if name not in before}
+    # What is part of something that is new, or gone, says nothing more.
+    new = {name: state for name, state in changed.items() if state not in GONE and not _within(name, changed)}
     return Leftovers(
         found=sorted(name for name, state in new.items() if state != SCHEDULED),
         scheduled=sorted(name for name, state in new.items() if state == SCHEDULED),
     )
+
+
+def _within(name: str, others: Inventory) -> bool:
+    parts = name.split("/")
+    return any("/".join(parts[:length]) in others for length in range(1, len(parts)))
 
 
 def inventory(account: str, region: str) -> Inventory:
@@ -95,14 +102,36 @@ def inventory(account: str, region: str) -> Inventory:
     for backends in list(BackendDict._instances):
         for region_name, backend in list(backends.get(account, {}).items()):
             service = backends.service_name
-            for collection, content in list(vars(backend).items()):
+            for collection, content in _collections(backend):
                 if f"{service}/{collection}" in IGNORED:
                     continue
-                for name, thing in _things(content):
+                for name, thing in _things_and_parts(content):
                     full = f"{service}/{region_name}/{collection}/{name}"
-                    if not any(part in full for part in PASSING):
+                    if f"{service}/{collection}/{name}" not in IGNORED and not any(part in full for part in PASSING):
                         found[full] = _state(thing)
     return found
+
+
+def _collections(owner: Any) -> Iterator[tuple[str, Any]]:
+    """What a backend keeps, also where it has an object to keep it in, as for Lambda's functions."""
+    from moto.core.base_backend import BaseBackend
+
+    for name, content in list(vars(owner).items()):
+        if isinstance(content, (dict, list, set)):
+            yield name, content
+        elif type(content).__module__.startswith("moto.") and not isinstance(content, BaseBackend):
+            for inner, held in list(vars(content).items()):
+                yield f"{name}/{inner}", held
+
+
+def _things_and_parts(content: Any) -> Iterator[tuple[str, Any]]:
+    """Things, and what a thing keeps in dictionaries of its own, such as the rules of an event bus."""
+    for name, thing in _things(content):
+        yield name, thing
+        for attribute, parts in list(getattr(thing, "__dict__", {}).items()):
+            if isinstance(parts, dict) and all(type(part).__module__.startswith("moto.") for part in parts.values()):
+                for part_name, part in _things(parts):
+                    yield f"{name}/{attribute}/{part_name}", part
 
 
 def _things(content: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

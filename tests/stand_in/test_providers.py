@@ -1,4 +1,4 @@
-"""Every resource type: what a template says arrives in the service, changes in place arrive, deletion leaves nothing."""
+"""Every resource type: what a template says arrives, changes in place arrive, deletion leaves nothing."""
 
 from __future__ import annotations
 
