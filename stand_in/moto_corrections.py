@@ -213,7 +213,7 @@ def _what_is_used_stays() -> None:
 
 
 def _hosted_in(ec2: Any, key: str, identifier: str) -> bool:
-    """Whether an endpoint of SageMaker has network interfaces there: it has, as long as a model of it names the place."""
+    """Whether an endpoint of SageMaker has interfaces there: it has, as long as a model of it names the place."""
     sagemaker = sagemaker_backends[ec2.account_id][ec2.region_name]
     configs = [sagemaker.endpoint_configs.get(one.endpoint_config_name) for one in sagemaker.endpoints.values()]
     variants = [variant for config in configs if config for variant in config.production_variants or ()]

@@ -115,11 +115,13 @@ def inventory(account: str, region: str) -> Inventory:
 def _collections(owner: Any) -> Iterator[tuple[str, Any]]:
     """What a backend keeps, also where it has an object to keep it in, as for Lambda's functions."""
     from moto.core.base_backend import BaseBackend
+    from moto.utilities.tagging_service import TaggingService
 
     for name, content in list(vars(owner).items()):
         if isinstance(content, (dict, list, set)):
             yield name, content
-        elif type(content).__module__.startswith("moto.") and not isinstance(content, BaseBackend):
+        # Tags, which moto's utilities keep, go with what carries them.
+        elif type(content).__module__.startswith("moto.") and not isinstance(content, (BaseBackend, TaggingService)):
             for inner, held in list(vars(content).items()):
                 yield f"{name}/{inner}", held
 
