@@ -4,7 +4,8 @@ python -m model_code.hub_mirror --base-model hf://owner/name@revision --data hf:
     --output DIR
 
 Writes DIR/base_model (the files that transformers reads) and DIR/data (text layout). Needs huggingface_hub
-and datasets; training and serving then need no hub.
+and datasets; training and serving then need no hub. Who made the defaults, and under which licence they come, is in
+model_code/sentiment/LICENCES.md.
 """
 
 from __future__ import annotations
@@ -82,15 +83,10 @@ def mirror_model(source: HubSource, target: Path) -> None:
 
 
 def mirror_data(source: HubSource, target: Path) -> None:
-    """Write the data set to `target` in the text layout; whole or absent. Raises MirrorError or DataError."""
+    """Write the data set to `target` in the text layout; whole or absent. Raises DataError."""
     from model_code.sentiment import data
 
-    try:
-        loaded = data.read_hub(source)
-    except data.DataError:
-        raise
-    except Exception as error:  # `datasets` raises many kinds, some its own, some of the file system's
-        raise MirrorError(f"the data set {source.name} cannot be loaded: {error}") from error
+    loaded = data.read_hub(source)
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     data.write_layout(loaded, partial)

@@ -1,52 +1,58 @@
-"""Checkpoints that are whole or absent, and resume exactly."""
+"""Checkpoints that are whole or absent, and resume exactly.
+
+Each is a folder `step-<number>` that appears only when all of it is written; the highest number is the latest. So
+scripts/checkpoints.sh can copy them off the machine while the training goes on.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-LATEST = "checkpoint.pt"
-BEST = "best.pt"
+STATE = "state.pt"
+# The latest, and the one before it: somebody may be reading that one still.
+KEEP = 2
 
 
 class CheckpointError(ValueError):
     """A checkpoint that belongs to another training."""
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in place: a reader sees the old one or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    write(partial)
-    with partial.open("rb") as file:
+def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
+    """Write `state`, tensors and plain values only, as the checkpoint of `step`; then remove old ones."""
+    final = folder / f"step-{step:08}"
+    partial = folder / f".{final.name}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    with (partial / STATE).open("wb") as file:
+        torch.save(dict(state), file)
+        file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
+    partial.rename(final)
+    for old in _stored(folder)[:-KEEP]:
+        shutil.rmtree(old)
 
 
-def save(folder: Path, name: str, state: Mapping[str, Any]) -> None:
-    """Write `state` to `folder/name`."""
-    write_atomically(folder / name, lambda path: torch.save(dict(state), path))
-
-
-def load(folder: Path, name: str, *, device: torch.device) -> dict[str, Any]:
-    """Read what `save` wrote; tensors and plain values only."""
-    state: dict[str, Any] = torch.load(folder / name, map_location=device, weights_only=True)
-    return state
-
-
-def load_latest(folder: Path, *, identity: Mapping[str, Any], device: torch.device) -> dict[str, Any] | None:
-    """The latest checkpoint, or None. Raises CheckpointError when it was made with other settings or data."""
-    if not (folder / LATEST).is_file():
+def load_latest(folder: Path, *, identity: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The latest state, in the CPU's memory, or None. Raises CheckpointError when it has another `identity`."""
+    stored = _stored(folder)
+    if not stored:
         return None
-    state = load(folder, LATEST, device=device)
+    state: dict[str, Any] = torch.load(stored[-1] / STATE, map_location="cpu", weights_only=True)
     found: dict[str, Any] = state["identity"]
     other = [
         f"{key} was {found.get(key)!r}, is {value!r}" for key, value in identity.items() if found.get(key) != value
     ]
     if other:
-        raise CheckpointError(f"{folder / LATEST} belongs to another training: {'; '.join(other)}")
+        raise CheckpointError(f"{stored[-1]} belongs to another training: {'; '.join(other)}")
     return state
+
+
+def _stored(folder: Path) -> list[Path]:
+    """Whole checkpoints, oldest first."""
+    return sorted(folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))

@@ -22,7 +22,10 @@ class Classifier:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.labels = labels_of_config(config)
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModelForSequenceClassification.from_pretrained(folder).float().eval()
+        model, info = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+        if info["missing_keys"]:  # transformers would make them up
+            raise ValueError(f"{folder}: weights are missing: {', '.join(sorted(info['missing_keys']))}")
+        self.model = model.float().eval()
         # RoBERTa counts positions from behind the padding id: 2 of its 514 can't be used.
         spare = int(config["pad_token_id"]) + 1 if "roberta" in config["model_type"] else 0
         self.max_length = int(config["max_position_embeddings"]) - spare

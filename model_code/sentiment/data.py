@@ -7,6 +7,7 @@ Text layout, one folder: `{train,val,test}_text.txt` (one sentence a line), `{tr
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from model_code.sources import HubSource, SourceError, parse_hub
 
 SPLITS = ("train", "val", "test")
 REQUIRED = ("train", "val")
+LABEL_ID = re.compile("[0-9]{1,9}")
 # The hub's names for our splits.
 HUB_SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -98,7 +100,10 @@ def read_hub(source: HubSource) -> Data:
     """A classification data set from the hub: columns `text` and `label`, label names from its features."""
     import datasets
 
-    loaded = datasets.load_dataset(source.name, source.config, revision=source.revision)
+    try:
+        loaded = datasets.load_dataset(source.name, source.config, revision=source.revision)
+    except Exception as error:  # `datasets` raises many kinds, some its own, some of the file system's
+        raise DataError(f"the data set {source.name} cannot be loaded: {' '.join(str(error).split())}") from error
     return from_hub_splits(loaded, name=source.name)
 
 
@@ -140,8 +145,8 @@ def _check(texts: list[str], ids: list[str], labels: list[str], text_at: str, la
         if not text.strip():
             raise DataError(f"{text_at}{number}: the sentence is empty")
         value = raw.strip()
-        if not (value.isascii() and value.isdecimal()):
-            raise DataError(f"{label_at}{number}: expected a label id, found {raw!r}")
+        if not LABEL_ID.fullmatch(value):
+            raise DataError(f"{label_at}{number}: expected a label id, found {raw[:40]!r}")
         if int(value) >= len(labels):
             raise DataError(f"{label_at}{number}: label {int(value)} is not in the mapping (0 to {len(labels) - 1})")
         checked.append(int(value))
@@ -154,6 +159,8 @@ def _lines(path: Path) -> list[str]:
         raw = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

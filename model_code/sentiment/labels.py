@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +22,8 @@ def parse_mapping(text: str, *, name: str) -> list[str]:
             continue
         key, tab, label = line.partition("\t")
         label = label.strip()
-        if not tab or not key.strip().isdecimal() or not label:
-            raise LabelError(f"{name}:{number}: expected '<id><tab><label>', found {line!r}")
+        if not tab or not re.fullmatch("[0-9]{1,9}", key.strip()) or not label:
+            raise LabelError(f"{name}:{number}: expected '<id><tab><label>', found {line[:80]!r}")
         if int(key) in labels:
             raise LabelError(f"{name}:{number}: id {int(key)} appears twice")
         if label in labels.values():

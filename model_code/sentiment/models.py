@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +26,27 @@ def load_base(source: str, labels: list[str]) -> tuple[Any, Any]:
         source, where = hub.name, {"revision": hub.revision}
     elif not (Path(source) / "config.json").is_file():
         raise ModelError(f"{source}: no config.json there; give a model's folder or hf://owner/name@revision")
-    config = AutoConfig.from_pretrained(  # nosec B615 - the revision is in `where`, or the model is local
-        source,
-        id2label=dict(enumerate(labels)),
-        label2id={label: index for index, label in enumerate(labels)},
-        problem_type="single_label_classification",
-        **where,
-    )
-    # A base that brings a head with another number of labels gets a fresh one.
-    model = AutoModelForSequenceClassification.from_pretrained(
-        source, config=config, ignore_mismatched_sizes=True, **where
-    )
-    return model.float(), AutoTokenizer.from_pretrained(source, **where)
+    with _told(source):
+        config = AutoConfig.from_pretrained(  # nosec B615 - the revision is in `where`, or the model is local
+            source,
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+            problem_type="single_label_classification",
+            **where,
+        )
+        # A base that brings a head with another number of labels gets a fresh one.
+        model, info = AutoModelForSequenceClassification.from_pretrained(
+            source, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **where
+        )
+        tokenizer = AutoTokenizer.from_pretrained(source, **where)
+    # transformers fills what a folder lacks with random weights and an empty vocabulary, and only warns.
+    encoder = f"{model.base_model_prefix}."
+    missing = sorted(name for name in info["missing_keys"] if name.startswith(encoder) and ".pooler." not in name)
+    if missing:
+        raise ModelError(f"{source}: {len(missing)} of the encoder's weights are missing, such as {missing[0]}")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ModelError(f"{source}: the tokenizer has no vocabulary")
+    return model.float(), tokenizer
 
 
 def load_saved(folder: Path) -> tuple[Any, Any, list[str]]:
@@ -44,9 +55,19 @@ def load_saved(folder: Path) -> tuple[Any, Any, list[str]]:
 
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder}: no config.json there")
-    labels = labels_of_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    return model.float().eval(), AutoTokenizer.from_pretrained(folder), labels
+    with _told(str(folder)):
+        labels = labels_of_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        return model.float().eval(), AutoTokenizer.from_pretrained(folder), labels
+
+
+@contextlib.contextmanager
+def _told(source: str) -> Iterator[None]:
+    """Turn what transformers raises for a model that is missing, closed or damaged into ModelError, in one line."""
+    try:
+        yield
+    except Exception as error:  # transformers, the hub's client, safetensors and tokenizers raise many kinds
+        raise ModelError(f"{source}: cannot be loaded: {' '.join(str(error).split())}") from error
 
 
 def longest_input(model: Any, tokenizer: Any, max_length: int) -> int:

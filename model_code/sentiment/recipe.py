@@ -7,9 +7,7 @@ from typing import Any
 import torch
 
 # Arguments that change the trained weights: a checkpoint made with others is not resumed.
-IDENTITY = (
-    "base_model", "epochs", "learning_rate", "max_length", "weight_decay", "warmup_ratio", "seed", "bf16",
-)  # fmt: skip
+IDENTITY = ("base_model", "epochs", "learning_rate", "max_length", "weight_decay", "warmup_ratio", "seed")
 
 
 def make_optimizer(

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import transformers
 
-from model_code.sentiment.checkpoints import write_atomically
 from model_code.sentiment.data import Data
 from model_code.sentiment.ranks import Ranks
 
@@ -55,7 +54,9 @@ def write_output(
         },
     }
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / METRICS, lambda path: path.write_text(text, encoding="utf-8"))
+    partial = folder / f".{METRICS}"
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(folder / METRICS)
 
 
 def clock(seconds: float) -> str:

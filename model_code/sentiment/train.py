@@ -12,6 +12,7 @@ that was never stopped.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from typing import Any
@@ -28,7 +29,12 @@ from model_code.sentiment.report import clock, write_output
 from model_code.sentiment.scoring import score
 from model_code.sources import SourceError
 
-EXPECTED = (DataError, ModelError, SourceError, checkpoints.CheckpointError)
+
+class TrainingError(ValueError):
+    """A training that came to nothing."""
+
+
+EXPECTED = (DataError, ModelError, SourceError, checkpoints.CheckpointError, TrainingError)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -82,20 +88,22 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
 
     # ---- resume --------------------------------------------------------------------------------------------
     identity: dict[str, Any] = {name: getattr(options, name) for name in recipe.IDENTITY}
-    identity |= {"data": data.sha256(), "global_batch": global_batch}
+    identity |= {"bf16": bf16, "data": data.sha256(), "global_batch": global_batch}
     step, history, loss_sum = 0, [], torch.zeros((), device=ranks.device)
-    saved = checkpoints.load_latest(options.checkpoints, identity=identity, device=ranks.device)
+    best: dict[str, torch.Tensor] = {}  # weights of the best epoch so far, in the CPU's memory
+    saved = checkpoints.load_latest(options.checkpoints, identity=identity)
     if saved is not None:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        step, history, loss_sum = saved["step"], saved["history"], saved["loss_sum"]
+        step, history, best = saved["step"], saved["history"], saved["best"]
+        loss_sum = saved["loss_sum"].to(ranks.device)
         ranks.print(f"resuming after step {step} of {total_steps}")
 
     def save_checkpoint() -> None:
         if ranks.first:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "identity": identity}
-            state |= {"step": step, "history": history, "loss_sum": loss_sum}
-            checkpoints.save(options.checkpoints, checkpoints.LATEST, state)
+            state |= {"step": step, "history": history, "best": best, "loss_sum": loss_sum}
+            checkpoints.save(options.checkpoints, step, state)
         ranks.wait()
 
     def score_split(name: str) -> dict[str, Any]:
@@ -146,8 +154,11 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
                 save_checkpoint()
 
         # ---- after each epoch: score, keep the best, save --------------------------------------------------
+        if not math.isfinite(loss_sum.item()):
+            raise TrainingError(f"the loss is not a number in epoch {epoch + 1}: try a lower --learning-rate")
         found = score_split("val")
-        best = max((entry["macro_recall"] for entry in history), default=-1.0)
+        if found["macro_recall"] > max((entry["macro_recall"] for entry in history), default=-1.0):
+            best = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
         history.append(
             {"epoch": epoch + 1, "train_loss": round(loss_sum.item() / epoch_steps, 6), **found}
             | {"seconds": round(time.monotonic() - epoch_started, 2)}
@@ -157,12 +168,10 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
             f"epoch {epoch + 1}/{options.epochs} scored: accuracy {found['accuracy']:.4f} "
             f"macro recall {found['macro_recall']:.4f} macro F1 {found['macro_f1']:.4f}"
         )
-        if found["macro_recall"] > best and ranks.first:
-            checkpoints.save(options.checkpoints, checkpoints.BEST, {"model": model.state_dict()})
-        save_checkpoint()  # after the best: stopped in between, the epoch's end is only done again
+        save_checkpoint()
 
     # ---- the best epoch is the result ----------------------------------------------------------------------
-    model.load_state_dict(checkpoints.load(options.checkpoints, checkpoints.BEST, device=ranks.device)["model"])
+    model.load_state_dict(best)
     held_out = {"split": data.held_out, **score_split(data.held_out)}
     if ranks.first:
         write_output(

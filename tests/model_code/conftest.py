@@ -1,3 +1,5 @@
+"""Tiny models and data, and the training that most tests start from."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -40,7 +42,7 @@ def base(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def data(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """116 training sentences with two labels, 20 for validation, 20 for the test."""
+    """177 training sentences with two labels, 20 for validation, 20 for the test."""
     path: Path = tiny.write_data(tmp_path_factory.mktemp("data") / "data")
     return path
 
@@ -50,7 +52,7 @@ def train(base: Path, data: Path) -> Callable[..., int]:
     """Run train.py in this process; returns its exit status."""
     from model_code.sentiment import train as module
 
-    def run(work: Path, *extra: str, base_model: Path = base, data_folder: Path = data) -> int:
+    def run(work: Path, *extra: str, base_model: Path | str = base, data_folder: Path | str = data) -> int:
         return module.main(
             [
                 "--base-model", str(base_model), "--data", str(data_folder), "--output", str(work / "output"),

@@ -1,3 +1,5 @@
+"""Batches: every sentence once, in an order fixed by the seed, with little padding."""
+
 from __future__ import annotations
 
 import random

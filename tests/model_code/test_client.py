@@ -1,3 +1,5 @@
+"""The client, against the protocol and a stubbed endpoint."""
+
 from __future__ import annotations
 
 import io

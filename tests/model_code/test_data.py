@@ -1,3 +1,5 @@
+"""The text layout and data sets of the hub: what is read, and what is refused, with file and line."""
+
 from __future__ import annotations
 
 import re
@@ -56,6 +58,11 @@ def gone(name: str) -> Edit:
     return lambda folder: (folder / name).unlink()
 
 
+def folder_instead(folder: Path) -> None:
+    (folder / "val_text.txt").unlink()
+    (folder / "val_text.txt").mkdir()
+
+
 def empty_val(folder: Path) -> None:
     (folder / "val_text.txt").write_text("")
     (folder / "val_labels.txt").write_text("")
@@ -73,7 +80,11 @@ def empty_val(folder: Path) -> None:
         (text("val_text.txt", "one\n"), "val_text.txt:2: the file ends here"),
         (text("train_text.txt", "one\n \nthree\n"), "train_text.txt:2: the sentence is empty"),
         (text("train_text.txt", b"one\ntwo\ncaf\xe9\n"), "train_text.txt:3: not UTF-8 (byte 0xe9)"),
+        (text("train_labels.txt", f"0\n{'1' * 5000}\n0\n"), "train_labels.txt:2: expected a label id"),
         (text("mapping.txt", "0\tno\nyes\n"), "mapping.txt:2: expected"),
+        (text("mapping.txt", f"0\tno\n{'1' * 5000}\tyes\n"), "mapping.txt:2: expected"),
+        (text("mapping.txt", ""), "mapping.txt: needs at least two labels, has 0"),
+        (folder_instead, "val_text.txt: cannot be read (Is a directory)"),
         (text("test_text.txt", "one\n"), "test_labels.txt: no such file"),
         (gone("mapping.txt"), "mapping.txt: no such file"),
         (gone("val_text.txt"), "val_text.txt: no such file"),

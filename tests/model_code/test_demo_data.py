@@ -1,3 +1,5 @@
+"""The demo's data, base model and review sentences."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Scoring a saved model again."""
+
 from __future__ import annotations
 
 import json

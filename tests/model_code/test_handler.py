@@ -1,11 +1,15 @@
+"""The handler's functions in this process; tests/serving has them behind the real server."""
+
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from model_code.sentiment import inference, toolkit
@@ -60,6 +64,16 @@ def test_the_limit_on_texts_comes_from_the_environment(monkeypatch: pytest.Monke
         inference.input_fn(body, "application/json")
     monkeypatch.delenv("TORCHLIFT_MAX_TEXTS")
     assert len(inference.input_fn(body, "application/json").texts) == 3
+
+
+def test_a_model_with_weights_missing_does_not_load(trained: Path, tmp_path: Path) -> None:
+    """transformers would fill them with random numbers, and say so in the log only."""
+    folder = Path(shutil.copytree(trained, tmp_path / "model"))
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["classifier.bias"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"weights are missing: classifier\.bias"):
+        inference.model_fn(str(folder))
 
 
 def test_a_folder_without_a_model_does_not_load(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""Mirroring from the hub, with the network's part replaced by folders on this disk."""
+
 from __future__ import annotations
 
 from pathlib import Path

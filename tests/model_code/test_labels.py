@@ -1,3 +1,5 @@
+"""Label mappings."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Scores, against scikit-learn's."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""The archive: its contents, its bytes, and what it refuses to pack or unpack."""
+
 from __future__ import annotations
 
 import ast
@@ -42,7 +44,8 @@ def test_the_same_weights_give_the_same_bytes(weights: Path, tmp_path: Path) -> 
         file.chmod(0o600)
     (weights / "manifest.json").write_text("{}")  # what else lies there does not matter
     time.sleep(1.1)  # a gzip header counts seconds
-    package(weights, tmp_path / "elsewhere" / "two.tar.gz")
+    moved = weights.rename(tmp_path / "moved")
+    package(moved, tmp_path / "elsewhere" / "two.tar.gz")
     assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "elsewhere" / "two.tar.gz").read_bytes()
 
 
@@ -84,6 +87,7 @@ def test_the_code_imports_nothing_but_torch_transformers_and_itself() -> None:
 # Run with the unpacked folder as its argument.
 ANSWER = """
 import sys
+sys.path.insert(0, sys.argv[1] + "/code")
 import inference
 model = inference.model_fn(sys.argv[1])
 body = '{"inputs": ["good film", "bad film"], "parameters": {"top_k": 1}}'
@@ -99,10 +103,11 @@ def test_the_unpacked_code_answers_in_an_empty_folder(weights: Path, tmp_path: P
     folder = tmp_path / "model"
     package(weights, tmp_path / "model.tar.gz")
     unpack(tmp_path / "model.tar.gz", folder)
+    (tmp_path / "empty").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", ANSWER, str(folder)],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "code"), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-I", "-c", ANSWER, str(folder)],
+        cwd=tmp_path / "empty", capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert '"label": "positive"' in done.stdout and '"label": "negative"' in done.stdout

@@ -1,3 +1,5 @@
+"""Requests and answers, without a model."""
+
 from __future__ import annotations
 
 import json

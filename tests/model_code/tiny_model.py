@@ -53,7 +53,7 @@ def sentences(count: int, *, labels: int, seed: int) -> tuple[list[str], list[in
     return texts, ids
 
 
-def write_data(folder: Path, *, labels: int = 2, train: int = 116, seed: int = 0, test: bool = True) -> Path:
+def write_data(folder: Path, *, labels: int = 2, train: int = 177, seed: int = 0, test: bool = True) -> Path:
     """A folder in the text layout."""
     folder.mkdir(parents=True)
     names = ["negative", "positive", "neutral"][:labels]
@@ -66,7 +66,7 @@ def write_data(folder: Path, *, labels: int = 2, train: int = 116, seed: int = 0
     return folder
 
 
-def write_base(folder: Path, *, family: str = "bert", dropout: float = 0.1) -> Path:
+def write_base(folder: Path, *, family: str = "bert", dropout: float = 0.1, layers: int = 2) -> Path:
     """A base model's folder: config, random weights, tokenizer."""
     torch.manual_seed(0)
     special = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -82,7 +82,7 @@ def write_base(folder: Path, *, family: str = "bert", dropout: float = 0.1) -> P
         model_max_length=40,
     ).save_pretrained(folder)  # fmt: skip
     shape: dict[str, Any] = {
-        "vocab_size": len(vocabulary), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "vocab_size": len(vocabulary), "hidden_size": 32, "num_hidden_layers": layers, "num_attention_heads": 2,
         "intermediate_size": 64, "max_position_embeddings": 40, "pad_token_id": 0,
         "hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout,
     }  # fmt: skip
