@@ -88,13 +88,11 @@ def needless(readings: Iterable[Reading]) -> list[str]:
 def contains(held: Any, declared: Any) -> bool:
     """True when `held` says what `declared` says: it may say more (defaults), in another order, numbers as text."""
     if isinstance(declared, str) and isinstance(held, (Mapping, list)) and declared[:1] in ("{", "["):
-        return contains(held, json.loads(declared))
+        parsed = _json(declared)
+        return parsed is not None and contains(held, parsed)
     if isinstance(declared, Mapping):
         if isinstance(held, str):
-            try:
-                held = json.loads(held)
-            except ValueError:
-                return False
+            held = _json(held)
         return isinstance(held, Mapping) and all(contains(held.get(key), item) for key, item in declared.items())
     if isinstance(declared, list):
         if not isinstance(held, list):
@@ -110,6 +108,14 @@ def contains(held: Any, declared: Any) -> bool:
     if isinstance(held, list):
         return len(held) == 1 and contains(held[0], declared)
     return _text(held) == _text(declared)
+
+
+def _json(text: str) -> Any:
+    """A document that stands as text on one of the two sides; None when it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _text(value: Any) -> str:
