@@ -137,7 +137,7 @@ class Operation:
                 if state.physical_id != old.physical_id:  # a custom resource that answered with a new id
                     self._replaced.append(old)
             return
-        state.properties = props
+        state.properties, state.new = props, True
         if old is not None:
             self._replaced.append(old)
             stack.set_resource(state, "UPDATE_IN_PROGRESS", "Requested update requires the creation of a new resource")
@@ -172,7 +172,7 @@ class Operation:
             if state is old:
                 continue
             stack.resources[name] = old
-            if state.status.startswith("CREATE"):  # its replacement
+            if state.new:  # its replacement
                 fresh.append(state)
             elif state.properties != old.properties:
                 back = replace(old, physical_id=state.physical_id, properties=state.properties, status=state.status)

@@ -34,6 +34,8 @@ class ResourceState:
     deletion_policy: str = "Delete"
     replace_policy: str = "Delete"
     needs: set[str] = field(default_factory=set)
+    new: bool = False
+    """Made by the operation that made this state, be it for the first time or in another one's place."""
     status: str = ""
     reason: str = ""
     changed_at: datetime = field(default_factory=now)
