@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 
 from model_code.sentiment import client as sentiment
+from model_code.sentiment.protocol import RequestError
 from operations.status import status_table
 from settings import Settings, SettingsError, load_settings, names
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments, settings, console))
     except SettingsError as error:
         print(error, file=sys.stderr)
-    except (ClientError, BotoCoreError, sentiment.RequestError, sentiment.AnswerError) as error:
+    except (ClientError, BotoCoreError, RequestError, sentiment.AnswerError) as error:
         print(f"torchlift {arguments.name}: {error}", file=sys.stderr)
     return EXIT_FAILED
 

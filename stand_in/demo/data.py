@@ -70,7 +70,7 @@ def read_fixtures(node_modules: Path) -> list[tuple[str, int]]:
 def split(rows: list[tuple[str, int]]) -> Data:
     """Shuffle with a fixed seed; the first 300 are the test split, the next 300 the validation split."""
     rows = sorted(rows)
-    random.Random(SEED).shuffle(rows)  # noqa: S311 - an order, no secret
+    random.Random(SEED).shuffle(rows)
     parts = {"test": rows[:TEST], "val": rows[TEST : TEST + VAL], "train": rows[TEST + VAL :]}
     return Data(
         labels=LABELS,
