@@ -53,6 +53,13 @@ def _network() -> Resources:
             },
         },
         "Table": {"Type": "AWS::EC2::RouteTable", "Properties": {"VpcId": ref("Vpc"), "Tags": tags(Name="table")}},
+        "Private": {
+            "Type": "AWS::EC2::VPCEndpoint",
+            "Properties": {
+                "RouteTableIds": [ref("Table")], "ServiceName": f"com.amazonaws.{REGION}.s3",
+                "VpcEndpointType": "Gateway", "VpcId": ref("Vpc"),
+            },
+        },
         "Association": {
             "Type": "AWS::EC2::SubnetRouteTableAssociation",
             "Properties": {"RouteTableId": ref("Table"), "SubnetId": ref("Subnet")},
@@ -94,7 +101,8 @@ def _network() -> Resources:
         "Group": {
             "Type": "AWS::EC2::SecurityGroup",
             "Properties": {
-                "GroupDescription": "for a test", "VpcId": ref("Vpc"), "Tags": tags(Name="group"),
+                "GroupDescription": "for a test", "GroupName": "sample-group", "VpcId": ref("Vpc"),
+                "Tags": tags(Name="group"),
                 "SecurityGroupIngress": [
                     {"CidrIp": "10.9.0.0/16", "Description": "a", "FromPort": 443, "IpProtocol": "tcp", "ToPort": 443}
                 ],
@@ -114,6 +122,20 @@ def _network() -> Resources:
             "Type": "AWS::EC2::SecurityGroupEgress",
             "Properties": {
                 "GroupId": ref("Group"), "IpProtocol": "tcp", "FromPort": 81, "ToPort": 81, "CidrIp": "10.0.0.0/8",
+                "Description": "d",
+            },
+        },
+        "IngressFromOutside": {
+            "Type": "AWS::EC2::SecurityGroupIngress",
+            "Properties": {
+                "GroupId": ref("Group"), "IpProtocol": "tcp", "FromPort": 82, "ToPort": 82, "CidrIp": "10.0.0.0/8",
+            },
+        },
+        "EgressToGroup": {
+            "Type": "AWS::EC2::SecurityGroupEgress",
+            "Properties": {
+                "GroupId": ref("Group"), "IpProtocol": "tcp", "FromPort": 83, "ToPort": 83,
+                "DestinationSecurityGroupId": ref("Group"),
             },
         },
     }  # fmt: skip
@@ -135,7 +157,7 @@ def _storage(unique: str) -> Resources:
         "Bucket": {
             "Type": "AWS::S3::Bucket",
             "Properties": {
-                "BucketName": f"bucket-{unique}",
+                "AccessControl": "Private", "BucketName": f"bucket-{unique}",
                 "BucketEncryption": {
                     "ServerSideEncryptionConfiguration": [
                         {
@@ -177,7 +199,7 @@ def _storage(unique: str) -> Resources:
         "Repository": {
             "Type": "AWS::ECR::Repository",
             "Properties": {
-                "EmptyOnDelete": True, "ImageTagMutability": "IMMUTABLE",
+                "RepositoryName": f"repository-{unique}", "EmptyOnDelete": True, "ImageTagMutability": "IMMUTABLE",
                 "EncryptionConfiguration": {"EncryptionType": "KMS", "KmsKey": att("Key")},
                 "ImageScanningConfiguration": {"ScanOnPush": True},
                 "LifecyclePolicy": {
@@ -200,6 +222,7 @@ def _permissions(unique: str) -> Resources:
             "Type": "AWS::IAM::Role",
             "Properties": {
                 "AssumeRolePolicyDocument": TRUST, "Description": "for a test", "MaxSessionDuration": 7200,
+                "RoleName": f"role-{unique}",
                 "ManagedPolicyArns": ["arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"], "Path": "/test/",
                 "PermissionsBoundary": "arn:aws:iam::aws:policy/PowerUserAccess",
                 "Policies": [{"PolicyName": "inline", "PolicyDocument": allow("s3:GetObject")}],
@@ -216,18 +239,20 @@ def _permissions(unique: str) -> Resources:
             "Type": "AWS::IAM::ManagedPolicy",
             "Properties": {
                 "Description": "for a test", "Path": "/test/", "PolicyDocument": allow("s3:PutObject"),
+                "ManagedPolicyName": f"m-{unique}",
                 "Roles": [ref("Role")],
             },
         },
         "Profile": {
             "Type": "AWS::IAM::InstanceProfile",
-            "Properties": {"Path": "/test/", "Roles": [ref("Role")]},
+            "Properties": {"InstanceProfileName": f"i-{unique}", "Path": "/test/", "Roles": [ref("Role")]},
         },
     }  # fmt: skip
 
 
 def _compute(bucket: str, unique: str) -> Resources:
     made = function(bucket, Architectures=["arm64"], Description="d", MemorySize=256, KmsKeyArn=att("Key"))
+    made["Function"]["Properties"]["FunctionName"] = f"f-{unique}"
     made["Function"]["Properties"]["Tags"] = tags(Name="function")
     made["FunctionRole"] = made.pop("Role")
     made["Function"]["Properties"]["Role"] = att("FunctionRole")
@@ -245,7 +270,8 @@ def _compute(bucket: str, unique: str) -> Resources:
         "Project": {
             "Type": "AWS::CodeBuild::Project",
             "Properties": {
-                "Artifacts": {"Type": "NO_ARTIFACTS"}, "Description": "d", "EncryptionKey": att("Key"),
+                "Artifacts": {"Type": "NO_ARTIFACTS"}, "Description": "d", "Name": f"project-{unique}",
+                "EncryptionKey": att("Key"),
                 "Environment": {
                     "ComputeType": "BUILD_GENERAL1_SMALL", "Image": "aws/codebuild/standard:7.0",
                     "PrivilegedMode": True, "Type": "LINUX_CONTAINER", "ImagePullCredentialsType": "CODEBUILD",
@@ -261,7 +287,8 @@ def _compute(bucket: str, unique: str) -> Resources:
             "Type": "AWS::EC2::LaunchTemplate",
             "Properties": {
                 "LaunchTemplateData": {
-                    "IamInstanceProfile": {"Arn": att("Profile")}, "InstanceType": "g5.xlarge",
+                    "IamInstanceProfile": {"Arn": att("Profile")}, "ImageId": "ami-12c6146b",
+                    "InstanceType": "g5.xlarge",
                     "MetadataOptions": {"HttpTokens": "required"}, "SecurityGroupIds": [ref("Group")],
                     "BlockDeviceMappings": [
                         {"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "VolumeSize": 20, "VolumeType": "gp3"}}
@@ -269,8 +296,12 @@ def _compute(bucket: str, unique: str) -> Resources:
                     "TagSpecifications": [{"ResourceType": "instance", "Tags": tags(Name="launched")}],
                 },
                 "TagSpecifications": [{"ResourceType": "launch-template", "Tags": tags(Name="template")}],
-                "VersionDescription": "first",
+                "LaunchTemplateName": f"template-{unique}", "VersionDescription": "first",
             },
+        },
+        "FromTemplate": {
+            "Type": "AWS::EC2::Instance",
+            "Properties": {"LaunchTemplate": {"LaunchTemplateId": ref("Template"), "Version": "1"}, "Monitoring": True},
         },
         "Instance": {
             "Type": "AWS::EC2::Instance",
@@ -282,7 +313,8 @@ def _compute(bucket: str, unique: str) -> Resources:
         "Scaled": {
             "Type": "AWS::AutoScaling::AutoScalingGroup",
             "Properties": {
-                "DesiredCapacity": "0", "HealthCheckGracePeriod": 60, "HealthCheckType": "EC2", "MaxSize": "1",
+                "AutoScalingGroupName": f"scaled-{unique}", "DesiredCapacity": "0",
+                "HealthCheckGracePeriod": 60, "HealthCheckType": "EC2", "MaxSize": "1",
                 "LaunchTemplate": {"LaunchTemplateId": ref("Template"), "Version": "1"}, "MinSize": "0",
                 "Tags": [{"Key": "Name", "PropagateAtLaunch": True, "Value": "scaled"}],
                 "VPCZoneIdentifier": [ref("Subnet")],
@@ -295,7 +327,10 @@ def _messages(unique: str) -> Resources:
     return {
         "Topic": {
             "Type": "AWS::SNS::Topic",
-            "Properties": {"DisplayName": "d", "KmsMasterKeyId": att("Key"), "Tags": tags(Name="topic")},
+            "Properties": {
+                "DisplayName": "d", "KmsMasterKeyId": att("Key"), "Tags": tags(Name="topic"),
+                "TopicName": f"topic-{unique}",
+            },
         },
         "TopicPolicy": {
             "Type": "AWS::SNS::TopicPolicy",
@@ -320,10 +355,15 @@ def _messages(unique: str) -> Resources:
         "Rule": {
             "Type": "AWS::Events::Rule",
             "Properties": {
-                "Description": "d", "EventPattern": {"source": ["aws.codebuild"]}, "State": "ENABLED",
+                "Name": f"rule-{unique}", "Description": "d", "EventPattern": {"source": ["aws.codebuild"]},
+                "State": "ENABLED",
                 "Tags": tags(Name="rule"),
                 "Targets": [{"Arn": att("Function"), "Id": "t", "InputPath": "$.detail"}],
             },
+        },
+        "Schedule": {
+            "Type": "AWS::Events::Rule",
+            "Properties": {"ScheduleExpression": "rate(1 day)", "State": "DISABLED"},
         },
         "Budget": {
             "Type": "AWS::Budgets::Budget",
@@ -331,7 +371,16 @@ def _messages(unique: str) -> Resources:
                 "Budget": {
                     "BudgetLimit": {"Amount": 100, "Unit": "USD"}, "BudgetName": f"b-{unique}", "BudgetType": "COST",
                     "TimeUnit": "MONTHLY",
-                }
+                },
+                "NotificationsWithSubscribers": [
+                    {
+                        "Notification": {
+                            "ComparisonOperator": "GREATER_THAN", "NotificationType": "ACTUAL", "Threshold": 80,
+                            "ThresholdType": "PERCENTAGE",
+                        },
+                        "Subscribers": [{"Address": ref("Topic"), "SubscriptionType": "SNS"}],
+                    }
+                ],
             },
         },
         "Alarm": {
@@ -344,6 +393,14 @@ def _messages(unique: str) -> Resources:
                 "Tags": tags(Name="alarm"), "TreatMissingData": "notBreaching",
             },
         },
+        "Percentile": {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "AlarmName": f"percentile-{unique}", "ComparisonOperator": "GreaterThanThreshold",
+                "EvaluationPeriods": 1, "ExtendedStatistic": "p99", "MetricName": "m", "Namespace": "n",
+                "Period": 60, "Threshold": 1,
+            },
+        },
         "Dashboard": {
             "Type": "AWS::CloudWatch::Dashboard",
             "Properties": {"DashboardBody": '{"widgets": []}', "DashboardName": f"d-{unique}"},
@@ -351,7 +408,7 @@ def _messages(unique: str) -> Resources:
     }  # fmt: skip
 
 
-def _serving() -> Resources:
+def _serving(unique: str) -> Resources:
     variant = {
         "InitialInstanceCount": 1, "InitialVariantWeight": 1, "InstanceType": "ml.c7g.4xlarge",
         "ModelName": att("Model", "ModelName"), "VariantName": "main",
@@ -360,7 +417,7 @@ def _serving() -> Resources:
         "Model": {
             "Type": "AWS::SageMaker::Model",
             "Properties": {
-                "EnableNetworkIsolation": True, "ExecutionRoleArn": att("Role"),
+                "ModelName": f"model-{unique}", "EnableNetworkIsolation": True, "ExecutionRoleArn": att("Role"),
                 "PrimaryContainer": {"Image": IMAGE, "Environment": {"MODE": "one"}},
                 "Tags": tags(Name="model"),
                 "VpcConfig": {"SecurityGroupIds": [ref("Group")], "Subnets": [ref("Subnet")]},
@@ -368,11 +425,20 @@ def _serving() -> Resources:
         },
         "Config": {
             "Type": "AWS::SageMaker::EndpointConfig",
-            "Properties": {"KmsKeyId": att("Key"), "ProductionVariants": [variant], "Tags": tags(Name="config")},
+            "Properties": {
+                "EndpointConfigName": f"config-{unique}", "KmsKeyId": att("Key"), "ProductionVariants": [variant],
+                "DataCaptureConfig": {
+                    "CaptureOptions": [{"CaptureMode": "Input"}], "DestinationS3Uri": "s3://somewhere/captured",
+                    "EnableCapture": True, "InitialSamplingPercentage": 10,
+                },
+                "Tags": tags(Name="config"),
+            },
         },
         "Served": {
             "Type": "AWS::SageMaker::Endpoint",
             "Properties": {
+                "EndpointName": f"endpoint-{unique}", "RetainAllVariantProperties": True,
+                "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}],
                 "EndpointConfigName": att("Config", "EndpointConfigName"), "Tags": tags(Name="endpoint"),
                 "DeploymentConfig": {
                     "AutoRollbackConfiguration": {"Alarms": [{"AlarmName": ref("Alarm")}]},
@@ -431,7 +497,7 @@ def handler(event, context):
 def before(bucket: str, unique: str) -> Resources:
     """Every type once. `bucket` holds `code.zip` with HANDLER."""
     made = _network() | _storage(unique) | _permissions(unique) | _compute(bucket, unique)
-    return made | _messages(unique) | _serving() | _own(att("Function"))
+    return made | _messages(unique) | _serving(unique) | _own(att("Function"))
 
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -141,13 +141,19 @@ def test_rollback_can_be_turned_off(stacks: Stacks, taken: str) -> None:
 def test_a_failed_update_goes_back(stacks: Stacks, taken: str) -> None:
     declared = {"P": {"Type": "String"}}
     value = {"Ref": "P"}
-    stacks.create("s", {"Old": parameter(value)}, Parameters=declared, values={"P": "old"}, Tags=[_tag("old")])
-    old = stacks.resources("s")["Old"]
-    resources = {"Old": parameter(value), "New": parameter(DependsOn="Old"), "Bad": log_group(taken, DependsOn="New")}
+    first = {"Old": parameter(value), "Same": parameter()}
+    stacks.create("s", first, Parameters=declared, values={"P": "old"}, Tags=[_tag("old")])
+    old, same = stacks.resources("s")["Old"], stacks.resources("s")["Same"]
+    resources = {
+        "Old": parameter(value),
+        "Same": parameter(),
+        "New": parameter(DependsOn="Old"),
+        "Bad": log_group(taken, DependsOn="New"),
+    }
     arguments: dict[str, Any] = {"Parameters": declared, "values": {"P": "new"}, "Tags": [_tag("new")]}
     assert stacks.update("s", resources, **arguments) == "UPDATE_ROLLBACK_COMPLETE"
-    assert stacks.resources("s") == {"Old": old}
-    assert value_of(stacks, old) == "old"
+    assert stacks.resources("s") == {"Old": old, "Same": same}
+    assert (value_of(stacks, old), value_of(stacks, same)) == ("old", "v")
     stack = stacks.stack("s")
     assert stack["Parameters"] == [{"ParameterKey": "P", "ParameterValue": "old"}] and stack["Tags"] == [_tag("old")]
     statuses = [

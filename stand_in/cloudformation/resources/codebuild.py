@@ -16,7 +16,6 @@ class Project(Resource):
     properties = frozenset(
         {
             "Artifacts",
-            "Cache",
             "Description",
             "EncryptionKey",
             "Environment",

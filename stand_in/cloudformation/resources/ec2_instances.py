@@ -84,31 +84,19 @@ class Instance(Ec2Resource):
     type_name = "AWS::EC2::Instance"
     properties = frozenset(
         {
-            "AvailabilityZone",
-            "BlockDeviceMappings",
-            "DisableApiTermination",
-            "EbsOptimized",
-            "IamInstanceProfile",
             "ImageId",
             "InstanceType",
             "LaunchTemplate",
-            "MetadataOptions",
             "Monitoring",
-            "NetworkInterfaces",
             "SecurityGroupIds",
             "SubnetId",
             "Tags",
-            "UserData",
         }
     )
-    replace_on = properties - {"DisableApiTermination", "Tags"}
+    replace_on = properties - {"Monitoring", "Tags"}
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        arguments = {
-            key: value for key, value in props.items() if key not in ("Tags", "AvailabilityZone", "Monitoring")
-        }
-        if "IamInstanceProfile" in arguments:
-            arguments["IamInstanceProfile"] = {"Name": arguments["IamInstanceProfile"]}
+        arguments = {key: value for key, value in props.items() if key not in ("Tags", "Monitoring")}
         if "Monitoring" in props:
             arguments["Monitoring"] = {"Enabled": bool(props["Monitoring"])}
         made = ctx.client("ec2").run_instances(MinCount=1, MaxCount=1, **arguments)["Instances"][0]
@@ -136,13 +124,29 @@ class Instance(Ec2Resource):
         held: dict[str, Any] = found[0]["Instances"][0]
         return held
 
+    @staticmethod
+    def _launched_from(held: dict[str, Any]) -> dict[str, str]:
+        """As AWS tells it: by two tags."""
+        tags = {tag["Key"]: tag["Value"] for tag in held.get("Tags", ())}
+        found = {"LaunchTemplateId": "aws:ec2launchtemplate:id", "Version": "aws:ec2launchtemplate:version"}
+        return {key: tags[tag] for key, tag in found.items() if tag in tags}
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        watch = ctx.client("ec2").monitor_instances if new.get("Monitoring") else ctx.client("ec2").unmonitor_instances
+        if old.get("Monitoring") != new.get("Monitoring"):
+            watch(InstanceIds=[physical_id])
+        self.change_tags(ctx, physical_id, old, new)
+        return Created(physical_id=physical_id, attributes=self.attributes(ctx, physical_id, new))
+
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         ec2 = ctx.client("ec2")
         unless_gone(lambda: ec2.terminate_instances(InstanceIds=[physical_id]))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         held = self._held(ctx, physical_id)
-        return pick(held, "EbsOptimized", "ImageId", "InstanceType", "SubnetId") | {
+        return pick(held, "ImageId", "InstanceType", "SubnetId") | {
+            "LaunchTemplate": self._launched_from(held),
+            "Monitoring": held["Monitoring"]["State"] in ("enabled", "pending"),
             "SecurityGroupIds": [group["GroupId"] for group in held.get("SecurityGroups", ())],
             "Tags": own_tags(held.get("Tags", ())),
         }

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
+from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
 from stand_in.cloudformation.resources.ec2_base import Ec2Resource
 from stand_in.cloudformation.shapes import own_tags, pick, unless_gone
 
 RULE_KEYS = (
     "CidrIp",
-    "CidrIpv6",
     "Description",
-    "DestinationPrefixListId",
     "DestinationSecurityGroupId",
     "FromPort",
     "IpProtocol",
-    "SourcePrefixListId",
     "SourceSecurityGroupId",
     "ToPort",
 )
@@ -24,18 +21,16 @@ RULE_KEYS = (
 
 def permission(rule: Properties) -> dict[str, Any]:
     """A rule of CloudFormation as an IpPermission of the API."""
+    unknown = set(rule) - set(RULE_KEYS) - {"GroupId"}
+    if unknown:
+        raise ResourceFailed(f"the stand-in does not know {sorted(unknown)} of a security group's rule")
     made: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])} | pick(rule, "FromPort", "ToPort")
     note = pick(rule, "Description")
     if "CidrIp" in rule:
         made["IpRanges"] = [{"CidrIp": rule["CidrIp"], **note}]
-    if "CidrIpv6" in rule:
-        made["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"], **note}]
     group = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
     if group:
         made["UserIdGroupPairs"] = [{"GroupId": group, **note}]
-    prefix = rule.get("SourcePrefixListId") or rule.get("DestinationPrefixListId")
-    if prefix:
-        made["PrefixListIds"] = [{"PrefixListId": prefix, **note}]
     return made
 
 
@@ -47,12 +42,8 @@ def rules(permissions: list[dict[str, Any]], *, ingress: bool) -> list[Propertie
         base = {"IpProtocol": held["IpProtocol"]} | pick(held, "FromPort", "ToPort")
         for item in held.get("IpRanges", ()):
             found.append(base | pick(item, "CidrIp", "Description"))
-        for item in held.get("Ipv6Ranges", ()):
-            found.append(base | pick(item, "CidrIpv6", "Description"))
         for item in held.get("UserIdGroupPairs", ()):
             found.append(base | {f"{side}SecurityGroupId": item["GroupId"]} | pick(item, "Description"))
-        for item in held.get("PrefixListIds", ()):
-            found.append(base | {f"{side}PrefixListId": item["PrefixListId"]} | pick(item, "Description"))
     return sorted(found, key=str)
 
 
@@ -121,8 +112,6 @@ class SecurityGroup(Ec2Resource):
 class SecurityGroupRule(Resource):
     """One rule as a resource of its own."""
 
-    properties = frozenset({*RULE_KEYS, "GroupId"})
-    replace_on = properties
     ingress: bool
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
@@ -151,6 +140,8 @@ class SecurityGroupIngress(SecurityGroupRule):
     """A way in."""
 
     type_name = "AWS::EC2::SecurityGroupIngress"
+    properties = frozenset({*RULE_KEYS, "GroupId"} - {"DestinationSecurityGroupId"})
+    replace_on = properties
     ingress = True
 
 
@@ -159,4 +150,6 @@ class SecurityGroupEgress(SecurityGroupRule):
     """A way out."""
 
     type_name = "AWS::EC2::SecurityGroupEgress"
+    properties = frozenset({*RULE_KEYS, "GroupId"} - {"SourceSecurityGroupId"})
+    replace_on = properties
     ingress = False

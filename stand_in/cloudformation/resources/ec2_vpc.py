@@ -6,7 +6,7 @@ from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, ResourceFailed, register
 from stand_in.cloudformation.resources.ec2_base import Ec2Resource
-from stand_in.cloudformation.shapes import document, own_tags, pick, unless_gone
+from stand_in.cloudformation.shapes import own_tags, pick, unless_gone
 
 
 @register
@@ -107,7 +107,6 @@ class VpcEndpoint(Ec2Resource):
     id_attribute = "Id"
     properties = frozenset(
         {
-            "PolicyDocument",
             "PrivateDnsEnabled",
             "RouteTableIds",
             "SecurityGroupIds",
@@ -121,9 +120,7 @@ class VpcEndpoint(Ec2Resource):
     replace_on = frozenset({"ServiceName", "VpcEndpointType", "VpcId"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
-        arguments = {key: value for key, value in props.items() if key not in ("Tags", "PolicyDocument")}
-        if "PolicyDocument" in props:
-            arguments["PolicyDocument"] = document(props["PolicyDocument"])
+        arguments = {key: value for key, value in props.items() if key != "Tags"}
         made = ctx.client("ec2").create_vpc_endpoint(**arguments)["VpcEndpoint"]["VpcEndpointId"]
         self.set_tags(ctx, made, props)
         return Created(physical_id=made, attributes={"Id": made})
@@ -150,10 +147,8 @@ class FlowLog(Ec2Resource):
     properties = frozenset(
         {
             "DeliverLogsPermissionArn",
-            "LogDestination",
             "LogDestinationType",
             "LogGroupName",
-            "MaxAggregationInterval",
             "ResourceId",
             "ResourceType",
             "Tags",
@@ -182,10 +177,8 @@ class FlowLog(Ec2Resource):
             | pick(
                 held,
                 "DeliverLogsPermissionArn",
-                "LogDestination",
                 "LogDestinationType",
                 "LogGroupName",
-                "MaxAggregationInterval",
                 "ResourceId",
                 "TrafficType",
             )

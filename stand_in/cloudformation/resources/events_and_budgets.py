@@ -15,10 +15,8 @@ class Rule(Resource):
     """An EventBridge rule with its targets."""
 
     type_name = "AWS::Events::Rule"
-    properties = frozenset(
-        {"Description", "EventBusName", "EventPattern", "Name", "ScheduleExpression", "State", "Tags", "Targets"}
-    )
-    replace_on = frozenset({"EventBusName", "Name"})
+    properties = frozenset({"Description", "EventPattern", "Name", "ScheduleExpression", "State", "Tags", "Targets"})
+    replace_on = frozenset({"Name"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         name = props.get("Name") or ctx.generate_name(logical_id)[-64:].lstrip("-")
@@ -38,7 +36,7 @@ class Rule(Resource):
     @staticmethod
     def _put(ctx: Context, name: str, props: Properties) -> Created:
         events = ctx.client("events")
-        arguments = pick(props, "Description", "EventBusName", "ScheduleExpression", "State", "Tags")
+        arguments = pick(props, "Description", "ScheduleExpression", "State", "Tags")
         if "EventPattern" in props:
             arguments["EventPattern"] = json.dumps(props["EventPattern"])
         arn = events.put_rule(Name=name, **arguments)["RuleArn"]
@@ -58,7 +56,7 @@ class Rule(Resource):
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
         events = ctx.client("events")
         held = events.describe_rule(Name=physical_id)
-        found = pick(held, "Description", "EventBusName", "Name", "ScheduleExpression", "State")
+        found = pick(held, "Description", "Name", "ScheduleExpression", "State")
         if "EventPattern" in held:
             found["EventPattern"] = json.loads(held["EventPattern"])
         found["Targets"] = events.list_targets_by_rule(Rule=physical_id)["Targets"]
@@ -109,4 +107,12 @@ class Budget(Resource):
             found["BudgetLimit"] = held["BudgetLimit"] | {
                 "Amount": wanted if wanted is not None and float(wanted) == float(amount) else amount
             }
-        return {"Budget": found}
+        told = ctx.client("budgets").describe_notifications_for_budget(AccountId=ctx.account, BudgetName=physical_id)
+        # moto shows no subscribers: what is shown of each notification is the declared ones'.
+        declared = props.get("NotificationsWithSubscribers", [])
+        subscribers = {json.dumps(one["Notification"], sort_keys=True): one["Subscribers"] for one in declared}
+        notifications = [
+            {"Notification": one, "Subscribers": subscribers.get(json.dumps(one, sort_keys=True))}
+            for one in told["Notifications"]
+        ]
+        return {"Budget": found, "NotificationsWithSubscribers": notifications}

@@ -14,8 +14,8 @@ class LogGroup(Resource):
     """A log group. One that exists already is refused, as on AWS."""
 
     type_name = "AWS::Logs::LogGroup"
-    properties = frozenset({"KmsKeyId", "LogGroupClass", "LogGroupName", "RetentionInDays", "Tags"})
-    replace_on = frozenset({"LogGroupClass", "LogGroupName"})
+    properties = frozenset({"KmsKeyId", "LogGroupName", "RetentionInDays", "Tags"})
+    replace_on = frozenset({"LogGroupName"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         logs = ctx.client("logs")

@@ -15,7 +15,6 @@ class Alarm(Resource):
     type_name = "AWS::CloudWatch::Alarm"
     properties = frozenset(
         {
-            "ActionsEnabled",
             "AlarmActions",
             "AlarmDescription",
             "AlarmName",
@@ -24,9 +23,7 @@ class Alarm(Resource):
             "Dimensions",
             "EvaluationPeriods",
             "ExtendedStatistic",
-            "InsufficientDataActions",
             "MetricName",
-            "Metrics",
             "Namespace",
             "OKActions",
             "Period",
@@ -34,7 +31,6 @@ class Alarm(Resource):
             "Tags",
             "Threshold",
             "TreatMissingData",
-            "Unit",
         }
     )
     replace_on = frozenset({"AlarmName"})

@@ -22,7 +22,6 @@ class Bucket(Resource):
             "BucketEncryption",
             "BucketName",
             "LifecycleConfiguration",
-            "LoggingConfiguration",
             "OwnershipControls",
             "PublicAccessBlockConfiguration",
             "Tags",
@@ -54,8 +53,6 @@ class Bucket(Resource):
                 takes_back[name](Bucket=physical_id)
         if "VersioningConfiguration" in old and "VersioningConfiguration" not in new:
             s3.put_bucket_versioning(Bucket=physical_id, VersioningConfiguration={"Status": "Suspended"})
-        if "LoggingConfiguration" in old and "LoggingConfiguration" not in new:
-            s3.put_bucket_logging(Bucket=physical_id, BucketLoggingStatus={})
         return Created(physical_id=physical_id, attributes=self._attributes(ctx, physical_id))
 
     @staticmethod
@@ -91,17 +88,6 @@ class Bucket(Resource):
         if "LifecycleConfiguration" in props:
             rules = [_lifecycle_to_api(rule) for rule in props["LifecycleConfiguration"]["Rules"]]
             s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": rules})
-        if "LoggingConfiguration" in props:
-            logging = props["LoggingConfiguration"]
-            s3.put_bucket_logging(
-                Bucket=name,
-                BucketLoggingStatus={
-                    "LoggingEnabled": {
-                        "TargetBucket": logging.get("DestinationBucketName", name),
-                        "TargetPrefix": logging.get("LogFilePrefix", ""),
-                    }
-                },
-            )
         if props.get("Tags"):
             s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": props["Tags"]})
 
@@ -129,6 +115,7 @@ class Bucket(Resource):
                     for rule in encryption["Rules"]
                 ]
             },
+            "AccessControl": "Private",  # any other was refused
             "VersioningConfiguration": pick(ask(s3.get_bucket_versioning), "Status"),
             "PublicAccessBlockConfiguration": ask(s3.get_public_access_block).get("PublicAccessBlockConfiguration"),
             "OwnershipControls": ask(s3.get_bucket_ownership_controls).get("OwnershipControls"),
@@ -137,16 +124,8 @@ class Bucket(Resource):
                     _lifecycle_from_api(rule) for rule in ask(s3.get_bucket_lifecycle_configuration).get("Rules", ())
                 ]
             },
-            "LoggingConfiguration": _logging(ask(s3.get_bucket_logging)),
             "Tags": own_tags(ask(s3.get_bucket_tagging).get("TagSet", ())),
         }
-
-
-def _logging(answer: dict[str, Any]) -> dict[str, Any] | None:
-    held = answer.get("LoggingEnabled")
-    if held is None:
-        return None
-    return {"DestinationBucketName": held["TargetBucket"], "LogFilePrefix": held["TargetPrefix"]}
 
 
 def _lifecycle_to_api(rule: Properties) -> dict[str, Any]:

@@ -44,7 +44,6 @@ class Model(Resource):
     type_name = "AWS::SageMaker::Model"
     properties = frozenset(
         {
-            "Containers",
             "EnableNetworkIsolation",
             "ExecutionRoleArn",
             "ModelName",
@@ -57,10 +56,8 @@ class Model(Resource):
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         name = props.get("ModelName") or ctx.generate_name(logical_id)[-63:].lstrip("-")
-        for container in (props.get("PrimaryContainer"), *props.get("Containers", ())):
-            if container is not None:
-                _check_image(ctx, container["Image"])
-                _check_data(ctx, container)
+        _check_image(ctx, props["PrimaryContainer"]["Image"])
+        _check_data(ctx, props["PrimaryContainer"])
         made = ctx.client("sagemaker").create_model(**(props | {"ModelName": name}))
         return Created(physical_id=made["ModelArn"], attributes={"ModelName": name})
 

@@ -93,9 +93,7 @@ class ScalableTarget(Resource):
     """What may be scaled, and how far."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
-    properties = frozenset(
-        {"MaxCapacity", "MinCapacity", "ResourceId", "RoleARN", "ScalableDimension", "ServiceNamespace"}
-    )
+    properties = frozenset({"MaxCapacity", "MinCapacity", "ResourceId", "ScalableDimension", "ServiceNamespace"})
     replace_on = frozenset({"ResourceId", "ScalableDimension", "ServiceNamespace"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
