@@ -6,6 +6,7 @@ PYTHON     ?= python3
 DEPLOYMENT ?= dev
 MODE       ?= direct
 KEEP       ?=
+ONLY       ?=
 
 # The virtual environment comes first: its Python, its AWS CLI and its Node (from a wheel), on every machine alike.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
@@ -46,6 +47,9 @@ lint: $(DEV) $(NODE) $(CHECKOV) ## formatting, types, import rules, scripts, Doc
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	hadolint $$(git ls-files '*Dockerfile')
 	python -m pytest -q tests/gate
+
+bench: $(DEV) $(NODE) ## side-by-side measurements: make bench ONLY=P4
+	python -m benchmarks --only "$(ONLY)"
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .venvs node_modules build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

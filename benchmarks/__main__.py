@@ -1,0 +1,35 @@
+"""`make bench [ONLY=id]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from benchmarks import synth
+from benchmarks.harness import Comparison, record
+
+BENCHMARKS: dict[str, Callable[[], Comparison]] = {"P4": synth.run}
+
+
+def main() -> int:
+    """Run all or one, print and record."""
+    parser = argparse.ArgumentParser(prog="make bench", description="Side-by-side measurements.")
+    parser.add_argument("--only", metavar="ID", default="", help=f"one of {', '.join(BENCHMARKS)}; default: all")
+    only = parser.parse_args().only
+    if only and only not in BENCHMARKS:
+        print(
+            f"ONLY={only}: there is no such benchmark; right would be one of {', '.join(BENCHMARKS)}", file=sys.stderr
+        )
+        return 1
+    for id, run in BENCHMARKS.items():
+        if only in ("", id):
+            print(f"{id} ...", flush=True)
+            result = run()
+            record(id, result)
+            print(f"{id}: {result}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""Measure two things in one run, alternating, and keep the ratio: absolute times differ too much between machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[1] / "build" / "benchmarks.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """`ratio` is the median of ours / other over the repeats; `low` and `high` are its extremes; times in seconds."""
+
+    ratio: float
+    unit: str
+    low: float
+    high: float
+    ours: float
+    other: float
+    repeats: int
+    command: str
+
+    def __str__(self) -> str:
+        return (
+            f"ours {self.ours:.2f} s, other {self.other:.2f} s (medians of {self.repeats}): "
+            f"ratio {self.ratio:.2f} ({self.low:.2f} to {self.high:.2f})"
+        )
+
+
+def seconds(work: Callable[[], None]) -> float:
+    """Wall-clock time of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def compare(ours: Callable[[], None], other: Callable[[], None], *, repeats: int, command: str) -> Comparison:
+    """Run both in turn, once unmeasured and then `repeats` times."""
+    ours()
+    other()
+    pairs = [(seconds(ours), seconds(other)) for _ in range(repeats)]
+    ratios = [one / two for one, two in pairs]
+    return Comparison(
+        ratio=round(statistics.median(ratios), 3),
+        unit="seconds",
+        low=round(min(ratios), 3),
+        high=round(max(ratios), 3),
+        ours=round(statistics.median(one for one, _ in pairs), 3),
+        other=round(statistics.median(two for _, two in pairs), 3),
+        repeats=repeats,
+        command=command,
+    )
+
+
+def record(id: str, result: Comparison, path: Path = RESULTS) -> None:
+    """Merge one result into build/benchmarks.json, whole or not at all."""
+    document = json.loads(path.read_text()) if path.exists() else {}
+    document[id] = asdict(result)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    temporary.replace(path)
