@@ -1,8 +1,9 @@
 #!/bin/bash
 # checkpoints.sh save|restore|clear: keeps a job's checkpoints in S3, so that a new host can resume.
 #
-# Each folder in $TORCHLIFT_WORK/checkpoints is one checkpoint; names that end in a number are in order of it. A
-# checkpoint is published like a result (manifest last), so one that was cut off while uploading is never resumed from.
+# Each folder in $TORCHLIFT_WORK/checkpoints is one checkpoint; names that end in a number are in order of it, and hidden
+# ones are not finished. A checkpoint is published like a result (manifest last), so one that was cut off while uploading
+# is never resumed from. Only the newest is saved: the older ones would delay it.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -26,18 +27,28 @@ for item in (json.loads(text) if text.strip() else {}).get("CommonPrefixes") or 
 ' | sort --version-sort --reverse
 }
 
+# quiet FOLDER: whether it has files, and none that was written to lately.
+quiet() {
+  local newest
+  newest="$(find "$1" -type f -printf '%T@\n' | sort -n | tail -n 1)"
+  [ -n "$newest" ] && [ "$(($(date +%s) - ${newest%.*}))" -ge "$QUIET_SECONDS" ]
+}
+
 save() {
-  local path name newest names position=0
+  local name names position=0
   mkdir -p "$folder" "$saved"
-  while IFS= read -r path; do
-    name="$(basename "$path")"
-    [ ! -e "$saved/$name" ] || continue
-    newest="$(find "$path" -type f -printf '%T@\n' | sort -n | tail -n 1)"
-    [ -n "$newest" ] || continue
-    [ "$(($(date +%s) - ${newest%.*}))" -ge "$QUIET_SECONDS" ] || continue
-    bash "$here/publish.sh" "$path" "$TORCHLIFT_CHECKPOINTS$name/"
+  names="$(find "$folder" -mindepth 1 -maxdepth 1 -type d -name '[A-Za-z0-9]*' -printf '%f\n' | sort --version-sort --reverse)"
+  for name in $names; do
+    [ ! -e "$saved/$name" ] || return 0
+    quiet "$folder/$name" || continue
+    # The job may remove it meanwhile: links keep the files.
+    rm -rf "$saved/.held"
+    cp -al "$folder/$name" "$saved/.held"
+    bash "$here/publish.sh" "$saved/.held" "$TORCHLIFT_CHECKPOINTS$name/"
+    rm -rf "$saved/.held"
     touch "$saved/$name"
-  done < <(find "$folder" -mindepth 1 -maxdepth 1 -type d -name '[A-Za-z0-9]*' | sort --version-sort)
+    break
+  done
   names="$(stored)"
   for name in $names; do
     position=$((position + 1))

@@ -27,15 +27,12 @@ instance_id() {
     echo "$TORCHLIFT_INSTANCE_ID"
     return
   fi
-  token="$(curl -sf --retry 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)"
-  curl -sf --retry 5 -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id
+  token="$(curl -sf --max-time 10 --retry 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)"
+  curl -sf --max-time 10 --retry 5 -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id
 }
-TORCHLIFT_INSTANCE_ID="$(instance_id)"
-export TORCHLIFT_INSTANCE_ID
-stream="$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID"
-
 # send_log: the host's own lines, beside the container's, which its log driver sends as they come.
 send_log() {
+  local stream="$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID"
   aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
   tail -n 200 "$log" | python3 -c '
 import json, sys, time
@@ -52,11 +49,19 @@ finish() {
   trap - EXIT TERM
   say "$1: $2"
   stop_saving
-  bash "$scripts/signal.sh" "$1" "$TORCHLIFT_JOB on $TORCHLIFT_INSTANCE_ID: $2" ||
+  bash "$scripts/signal.sh" "$1" "$TORCHLIFT_JOB on ${TORCHLIFT_INSTANCE_ID:-an unknown instance}: $2" ||
     say "the signal is lost; the event of this instance's end makes up for it"
   [ "$1" = FAILURE ] || bash "$scripts/checkpoints.sh" clear || true
-  send_log
+  [ -z "${TORCHLIFT_INSTANCE_ID:-}" ] || end_instance
+  say "this instance cannot be taken out of its group: shutting down"
+  systemctl poweroff
+  exit 1
+}
+
+# end_instance: sends the log and takes the instance out of its group; returns only when that fails.
+end_instance() {
   local pause
+  send_log
   for pause in 2 10 30 0; do
     # With the decrement the group lets it go; without, it would start a replacement.
     if aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
@@ -65,19 +70,24 @@ finish() {
     fi
     sleep "$pause"
   done
-  say "the group does not let this instance go: shutting down"
-  systemctl poweroff
-  exit 1
 }
 
 saver=""
 save_meanwhile() {
-  while sleep "$SAVE_EVERY_SECONDS"; do
-    bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
+  local pause="" stop=""
+  trap 'stop=1; kill "$pause" 2>/dev/null || true' TERM
+  while [ -z "$stop" ]; do
+    sleep "$SAVE_EVERY_SECONDS" &
+    pause=$!
+    wait "$pause" || true
+    [ -n "$stop" ] || bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
   done
 }
+# stop_saving: a save under way is finished first, or it would get in the way of what follows.
 stop_saving() {
-  [ -z "$saver" ] || kill "$saver" 2>/dev/null || true
+  [ -n "$saver" ] || return 0
+  kill "$saver" 2>/dev/null || true
+  wait "$saver" || true
   saver=""
 }
 
@@ -94,21 +104,26 @@ on_shutdown() {
 trap 'finish FAILURE "run.sh ended unexpectedly; see the log"' EXIT
 trap on_shutdown TERM
 
+TORCHLIFT_INSTANCE_ID="$(instance_id)" || finish FAILURE "the instance metadata service does not answer"
+export TORCHLIFT_INSTANCE_ID
+
 # remaining_seconds: what is left of the deadline, which counts from the first start of this deployment's attempt.
 remaining_seconds() {
-  local mark started now
+  local mark size started now
   mark="${TORCHLIFT_CHECKPOINTS}started-$(printf %s "$TORCHLIFT_HANDLE" | sha256sum | cut -c 1-16)"
   s3_parts "$mark"
   now="$(date +%s)"
-  if [ -n "$(object_size "$BUCKET" "$KEY")" ]; then
-    started="$(aws s3 cp --only-show-errors "$mark" -)"
+  # `set -e` does not reach into a command substitution.
+  size="$(object_size "$BUCKET" "$KEY")" || return 1
+  if [ -n "$size" ]; then
+    started="$(aws s3 cp --only-show-errors "$mark" -)" || return 1
   else
     started="$now"
-    printf %s "$now" | aws s3 cp --only-show-errors - "$mark"
+    printf %s "$now" | aws s3 cp --only-show-errors - "$mark" || return 1
   fi
   echo "$((started + TORCHLIFT_DEADLINE_SECONDS - now))"
 }
-remaining="$(remaining_seconds)"
+remaining="$(remaining_seconds)" || finish FAILURE "the time of the first start cannot be read or written"
 deadline_reason="the deadline of $((TORCHLIFT_DEADLINE_SECONDS / 60)) minutes has passed"
 [ "$remaining" -gt 0 ] || finish FAILURE "$deadline_reason"
 
@@ -131,7 +146,7 @@ launcher=(
   --ipc host --ulimit memlock=-1 --ulimit stack=67108864
   --security-opt no-new-privileges
   --log-driver awslogs --log-opt "awslogs-region=$AWS_REGION" --log-opt "awslogs-group=$TORCHLIFT_LOG_GROUP"
-  --log-opt "awslogs-stream=$stream/container-$(date +%s)"
+  --log-opt "awslogs-stream=$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID/container-$(date +%s)"
   # A user without an entry in the image's passwd has neither.
   --env HOME=/tmp --env USER=torchlift
 )
@@ -152,8 +167,8 @@ status=0
 wait "$job" || status=$?
 docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
 
-case "$status" in
-  0) finish SUCCESS "$TORCHLIFT_RESULT" ;;
-  124 | 137) finish FAILURE "$deadline_reason" ;;
-  *) finish FAILURE "$(cat "$TORCHLIFT_WORK/reason.txt" 2>/dev/null || echo "exit $status")" ;;
-esac
+[ "$status" -ne 0 ] || finish SUCCESS "$TORCHLIFT_RESULT"
+# A job that failed by itself left its reason, whatever its status; one that was ended at the deadline did not.
+reason="$(cat "$TORCHLIFT_WORK/reason.txt" 2>/dev/null)" || reason=""
+case "$status" in 124 | 137) reason="${reason:-$deadline_reason}" ;; esac
+finish FAILURE "${reason:-exit $status}"

@@ -41,7 +41,8 @@ class Workbench:
         return self.folder / "work"
 
     def client(self, service: str) -> Any:
-        return boto3.client(
+        client: Any = boto3.client  # its typed overloads want a literal name
+        return client(
             service,
             endpoint_url=self.endpoint,
             region_name=REGION,
@@ -49,9 +50,7 @@ class Workbench:
             aws_secret_access_key="testing",
         )
 
-    def run(
-        self, script: str, *arguments: str, timeout: float = 120, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the repository under bash."""
         return subprocess.run(
             ["bash", str(REPO_ROOT / script), *arguments],

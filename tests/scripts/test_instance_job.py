@@ -25,7 +25,10 @@ IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/sentiment-training:0123456
 DOCKER = """
 printf '%s\\n' "$*" >>"$TEST_LOG"
 case "$1" in
-  run) shift; while [ "$1" != "$TORCHLIFT_IMAGE" ]; do shift; done; shift; exec "$@" ;;
+  run) shift; while [ "$1" != "$TORCHLIFT_IMAGE" ]; do shift; done; shift
+    # A process group of its own, as a container has: it ends when it is stopped, not with its launcher.
+    echo $$ >"$TEST_LOG.pid"; exec setsid "$@" ;;
+  stop | rm) [ ! -e "$TEST_LOG.pid" ] || kill -KILL -- "-$(cat "$TEST_LOG.pid")" ;;
   login) cat >/dev/null ;;
 esac
 """
@@ -140,6 +143,42 @@ def test_a_failing_job_signals_why_and_ends_its_instance_too(host: Host, receive
     assert host.capacity() == (0, 0)
 
 
+@pytest.mark.parametrize("status", [124, 137])
+def test_a_job_that_ends_like_a_deadline_is_not_taken_for_one(host: Host, receiver: Receiver, status: int) -> None:
+    """137 is also what a container gives that ran out of memory."""
+    host.run(TORCHLIFT_COMMAND=f"echo 'out of memory'; exit {status}")
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"]
+    assert f"run: exit {status}: out of memory" in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)
+
+
+def test_an_instance_that_does_not_know_itself_signals_and_shuts_down(host: Host, receiver: Receiver) -> None:
+    host.bench.program("curl", 'case "$*" in *169.254.169.254*) exit 28 ;; esac\nexec "$REAL" "$@"')
+    host.run(TORCHLIFT_INSTANCE_ID="")
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"]
+    assert "the instance metadata service does not answer" in receiver.bodies[0]["Reason"]
+    assert (host.bench.folder / "systemctl.log").read_text() == "poweroff\n"
+
+
+@pytest.mark.parametrize(
+    ("breakage", "reason"),
+    [
+        ("*s3api*started-*", "the time of the first start cannot be read"),
+        ("*s3?cp*started-*", "the time of the first start cannot be read or written"),
+        ("*--prefix?checkpoints/*--delimiter*", "the checkpoints cannot be read"),
+        ("*tmp/weights/*", "publish: exit"),
+    ],
+)
+def test_a_store_that_fails_at_any_step_is_signalled(
+    host: Host, receiver: Receiver, breakage: str, reason: str
+) -> None:
+    host.bench.program("aws", f'case "$*" in {breakage}) exit 1 ;; esac\nexec "$REAL" "$@"')
+    output = host.run()
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"], output
+    assert reason in receiver.bodies[0]["Reason"]
+    assert host.capacity() == (0, 0)
+
+
 def test_a_result_that_is_there_ends_the_instance_without_work(host: Host, receiver: Receiver) -> None:
     host.bench.put("weights/test/0123456789abcdef/manifest.json", "{}")
     host.run(TORCHLIFT_COMMAND="exit 1")
@@ -157,7 +196,7 @@ def test_an_image_that_cannot_be_pulled_is_a_failure(host: Host, receiver: Recei
 
 
 def test_the_deadline_ends_a_job(host: Host, receiver: Receiver) -> None:
-    started = time.time() - 3600 + 25
+    started = time.time() - 3600 + 15
     mark = subprocess.run(["sha256sum"], input=receiver.url, capture_output=True, text=True, check=True).stdout[:16]
     host.bench.put(f"checkpoints/test-job/0123456789abcdef/started-{mark}", str(int(started)))
     output = host.run(TORCHLIFT_COMMAND="sleep 300")
@@ -182,14 +221,13 @@ touch written; sleep 300
         assert time.monotonic() < limit and process.poll() is None
         time.sleep(0.2)
     # systemd sends SIGTERM to the unit's main process; docker stop then ends the container.
-    host.bench.program("docker", f'export TEST_LOG="{host.bench.folder}/docker.log"{DOCKER}')
     os.kill(process.pid, signal.SIGTERM)
     output, _ = process.communicate(timeout=150)
     assert process.returncode == 0, output
     assert receiver.bodies == []
     assert host.capacity() == (1, 1), "the instance does not take itself out"
     names = {key.split("/")[3] for key in host.bench.keys("checkpoints/") if "/checkpoint-" in key}
-    assert names == {"checkpoint-9", "checkpoint-10"}, "the half-written one is not saved"
+    assert names == {"checkpoint-10"}, "the latest, but not the half-written one"
 
     subprocess.run(["rm", "-rf", str(host.bench.work)], check=True)
     output = host.run(TORCHLIFT_COMMAND=train)
