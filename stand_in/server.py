@@ -22,15 +22,16 @@ Page = Callable[[str], Any]
 
 
 class Application:
-    """WSGI: routes by the service in the request's signature."""
+    """WSGI: routes by the service in the request's signature.
 
-    def __init__(self, *, moto: Any, cloudformation: Any, hooks: Any) -> None:
+    `moto` answers one request at a time (`Site.locked`): its backends were not made for many threads.
+    """
+
+    def __init__(self, *, moto: Callable[..., Iterable[bytes]], cloudformation: Any, hooks: Any) -> None:
         self._moto = moto
         self._cloudformation = cloudformation
         self._hooks = hooks
         self._pages: dict[str, Page] = {}
-        # moto's backends are plain dictionaries that were not made for many threads.
-        self._moto_lock = threading.RLock()
 
     def page(self, path: str, page: Page) -> None:
         """Answer GET `path` with the JSON that `page(query_string)` returns."""
@@ -42,7 +43,7 @@ class Application:
             return self._own(environ, start_response, path)
         service, region = _signed_for(environ.get("HTTP_AUTHORIZATION", ""))
         if service != "cloudformation" and not self._hooks.wants(service):
-            return self._ask_moto(environ, start_response)
+            return self._moto(environ, start_response)
         return self._read_and_route(environ, start_response, service, region)
 
     def _read_and_route(
@@ -66,16 +67,12 @@ class Application:
         def capture(status: str, response_headers: Any, exc_info: Any = None) -> None:
             captured[:] = [status, response_headers]
 
-        response = b"".join(self._ask_moto(environ, capture))
+        response = b"".join(self._moto(environ, capture))
         status = int(captured[0].split()[0])
         if status < 300:
             self._hooks.run_after(Call(**{**vars(call), "status": status, "response": response}))
         start_response(*captured)
         return [response]
-
-    def _ask_moto(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        with self._moto_lock:
-            return list(self._moto(environ, start_response))
 
     def _own(self, environ: Environ, start_response: StartResponse, path: str) -> Iterable[bytes]:
         from stand_in.hooks import Answer
