@@ -1,3 +1,5 @@
+"""One tiny model, trained, packed and served for all tests of this folder."""
+
 from __future__ import annotations
 
 import importlib.util

@@ -12,14 +12,17 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 
 import psutil
 
 # The TorchServe environment that `make setup` builds beside the main one.
 PYTHON = Path(__file__).parents[2] / ".venvs" / "torchserve" / "bin" / "python"
+# Turns the toolkit to loopback and to private places; the demo starts its servers with it, too.
+LAUNCHER = Path(__file__).parents[2] / "stand_in" / "executor" / "torchserve_launcher.py"
 START_SECONDS = 180
 
 
@@ -28,7 +31,7 @@ class Answer:
     """What came back over HTTP."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
 
@@ -40,12 +43,12 @@ class Server:
     log: Path
     pid: int
 
-    def invoke(self, body: bytes, *, path: str = "/invocations", **headers: str) -> Answer:
+    def invoke(self, body: bytes, *, path: str = "/invocations", timeout: float = 60, **headers: str) -> Answer:
         """POST `body`; header names are given with underscores (`Content_Type`)."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self.url + path, data=body, headers=named, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
                 return Answer(response.status, response.headers, response.read())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, error.read())
@@ -74,14 +77,14 @@ def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
         "SAGEMAKER_MODEL_SERVER_WORKERS": "1",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
-        "SERVE_SCRATCH": str(scratch),
-        "SERVE_PORTS": ",".join(map(str, ports)),
+        "TORCHLIFT_SCRATCH": str(scratch),
+        "TORCHLIFT_PORTS": ",".join(map(str, ports)),
         **environment,
     }
     log = scratch / "server.log"
     with log.open("wb") as output:
         launcher = subprocess.Popen(
-            [str(python), str(Path(__file__).with_name("launch_toolkit.py"))],
+            [str(python), str(LAUNCHER)],
             env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     server = Server(url=f"http://127.0.0.1:{ports[0]}", log=log, pid=launcher.pid)
@@ -100,7 +103,7 @@ def _wait_until_ready(server: Server, launcher: subprocess.Popen[bytes]) -> None
             break
         # /ping answers 200 while every worker crashes: only an invocation proves anything.
         with contextlib.suppress(OSError):
-            if server.invoke(b'{"inputs": "ready?"}', Content_Type="application/json").status == 200:
+            if server.invoke(b'{"inputs": "ready?"}', timeout=10, Content_Type="application/json").status == 200:
                 return
         time.sleep(0.25)
     raise RuntimeError(f"the server did not get ready:\n{server.log.read_text(errors='replace')[-4000:]}")

@@ -77,7 +77,8 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, str]] = {
         f"Send the content type {JSON}, not 'application/x-www-form-urlencoded'.",
     ),
     "multipart": (
-        b"--x\r\n\r\n", {"Content_Type": "multipart/form-data; boundary=x"}, 415,
+        b'--x\r\nContent-Disposition: form-data; name="inputs"\r\n\r\ngood\r\n--x--\r\n',
+        {"Content_Type": "multipart/form-data; boundary=x"}, 415,
         f"Send the content type {JSON}, not 'multipart/form-data'.",
     ),
     "accept": (
@@ -106,6 +107,13 @@ def test_bad_requests_get_their_status_and_one_sentence(server: Any, name: str) 
     assert answer.status == status
     assert answer.headers["Content-Type"] == JSON
     assert json.loads(answer.body) == {"error": sentence}
+
+
+def test_what_torchserve_cannot_read_itself_gives_no_traceback_and_does_no_harm(server: Any) -> None:
+    """A multipart body without a name never reaches the handler: TorchServe's own front end answers, with 500."""
+    answer = server.invoke(b"--x\r\n\r\n", Content_Type="multipart/form-data; boundary=x")
+    assert answer.status == 500 and b"Traceback" not in answer.body
+    assert server.invoke(b'{"inputs": "good"}', Content_Type=JSON).status == 200
 
 
 def test_a_refusal_leaves_the_server_well(server: Any) -> None:
