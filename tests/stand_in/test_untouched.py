@@ -15,7 +15,11 @@ __all__ = ["taken"]  # the fixture
 @pytest.mark.parametrize("updates_before", [0, 1, 2])
 def test_a_rollback_leaves_untouched_resources_alone(stacks: Stacks, taken: str, updates_before: int) -> None:
     """Whatever their last event was: their own creation, or an update long ago."""
-    resources: dict[str, Any] = {"Never": parameter("n"), "Once": parameter("0"), "Replaced": log_group(stacks.name("0"))}
+    resources: dict[str, Any] = {
+        "Never": parameter("n"),
+        "Once": parameter("0"),
+        "Replaced": log_group(stacks.name("0")),
+    }
     stacks.create("s", resources)
     for number in range(updates_before):
         resources |= {"Once": parameter(f"{number + 1}"), "Replaced": log_group(stacks.name(f"{number + 1}"))}
