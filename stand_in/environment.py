@@ -10,7 +10,7 @@ from settings import load_settings
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
-KEPT = ("HOME", "LANG", "LC_ALL", "TERM", "COLUMNS", "TMPDIR", "TZ", "SSL_CERT_FILE")
+KEPT = ("LANG", "LC_ALL", "TERM", "COLUMNS", "TMPDIR", "TZ", "SSL_CERT_FILE")
 """Variables of the caller that are passed on. A list of what is kept, not of what is dropped: AWS clients read many
 variables (credentials, profiles, endpoints per service, proxies, config files) and more may come."""
 
@@ -18,7 +18,8 @@ variables (credentials, profiles, endpoints per service, proxies, config files) 
 def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) -> dict[str, str]:
     """Variables for a child process that must reach the stand-in at `base_url` and nothing else.
 
-    `home` is an empty folder that takes the place of the home directory for AWS and hub clients.
+    `home` is an empty folder that takes the place of the home directory: the CDK CLI reads `~/.cdk.json`, AWS and hub
+    clients have files there too.
     """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {
@@ -40,7 +41,10 @@ def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) 
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": str(home / "aws-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(home / "aws-credentials"),
+        "HOME": str(home),
         "CDK_HOME": str(home / "cdk"),
+        # jsii unpacks its packages there: seconds, once a checkout instead of once a home.
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(root / "build" / "jsii"),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "NO_COLOR": "1",
         "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",

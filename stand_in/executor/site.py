@@ -43,9 +43,7 @@ class Site:
         """Variables for a child that may reach the stand-in and nothing else."""
         home = self.state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home) | {
-            "HOME": str(home)
-        }
+        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home)
 
     def client(self, service: str, region: str) -> Any:
         """A boto3 client that can only reach the stand-in; one per service and region, shared by threads."""
