@@ -23,9 +23,8 @@ mkdir "$partial/files"
 
 fetch_published() {
   result_exists "$uri" || die "$uri is no result: it has no manifest.json"
-  aws s3 cp --only-show-errors "${uri}manifest.json" "$partial/manifest.json"
   aws s3 cp --only-show-errors --recursive "$uri" "$partial/files"
-  rm -f "$partial/files/manifest.json"
+  mv "$partial/files/manifest.json" "$partial/manifest.json"
   python3 "$here/manifest.py" verify --prune "$partial/files" "$partial/manifest.json" ||
     die "$uri does not agree with its manifest"
 }

@@ -8,14 +8,6 @@ from typing import Any
 Matrix = Sequence[Sequence[int]]
 
 
-def confusion(true: Sequence[int], predicted: Sequence[int], *, labels: int) -> list[list[int]]:
-    """Counts of every (true, predicted) pair, `labels` by `labels`."""
-    matrix = [[0] * labels for _ in range(labels)]
-    for one, other in zip(true, predicted, strict=True):
-        matrix[one][other] += 1
-    return matrix
-
-
 def accuracy(matrix: Matrix) -> float:
     """Share of right answers, 0 to 1."""
     return _ratio(sum(matrix[i][i] for i in range(len(matrix))), sum(map(sum, matrix)))
