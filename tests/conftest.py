@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
 from tests.stacks.synthesis import DEPLOYMENTS, Synthesized, edited, in_process, in_subprocess
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks
 
 
 @pytest.fixture(scope="session")
