@@ -17,7 +17,7 @@ from settings import names
 from stand_in.cloudformation.readback import compare, needless, reasons, unexplained
 from stand_in.demo.cdk import Cdk, CdkFailed
 from stand_in.demo.teardown import delete_bootstrap
-from stand_in.session import StandIn, stand_in
+from stand_in.session import StandIn, run, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
 from tests.deploy import tiny
 from tests.deploy.trap import Trap
@@ -117,6 +117,27 @@ def test_deploys_trains_and_serves(cycle: Cycle) -> None:
     }
     answer = cycle.ask("the film was good")
     assert answer.label in {"negative", "positive"} and 0 < answer.score <= 1
+
+
+def test_the_operators_command_looks_and_asks(cycle: Cycle, root: Path, tmp_path: Path) -> None:
+    def torchlift(*arguments: str) -> str:
+        done = run(
+            ["torchlift", *arguments],
+            environment=cycle.aws.environment | {"COLUMNS": "200"},
+            cwd=root,
+            log=tmp_path / "torchlift.log",
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout
+        return str(done.stdout)
+
+    status = torchlift("status", str(cycle.settings))
+    for kind in ("Foundation", "Training", "Graviton"):
+        assert names.stack_name(DEPLOYMENT, kind) in status
+    assert cycle.endpoint in status
+    answers = torchlift("invoke", str(cycle.settings), "the film was good", "the meal was awful", "--top-k", "2")
+    assert len(answers.splitlines()) == 2
+    assert answers.count("positive") == answers.count("negative") == 2
 
 
 def test_every_property_arrived(cycle: Cycle) -> None:
