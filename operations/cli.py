@@ -42,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, command: Any, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("deployment", help="the name of a file in deployments/, without .toml")
+        sub.add_argument(
+            "deployment", help="the name of a file in deployments/, without .toml; or a path to a .toml file"
+        )
         sub.set_defaults(command=command)
         return sub
 
@@ -54,8 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(_: argparse.Namespace, settings: Settings, console: Console) -> int:
-    console.print(f"deployments/{settings.deployment.name}.toml is valid.", highlight=False)
+def _check(arguments: argparse.Namespace, _: Settings, console: Console) -> int:
+    given = arguments.deployment
+    path = given if given.endswith(".toml") else f"deployments/{given}.toml"
+    console.print(f"{path} is valid.", markup=False, highlight=False)
     return EXIT_OK
 
 

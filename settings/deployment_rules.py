@@ -45,7 +45,7 @@ def _region(values: Values, _: Path) -> Iterator[Problem]:
     reason = (
         "It is in another AWS partition, where ARNs and image accounts differ; Torchlift supports the aws partition."
         if regions.is_other_partition(region)
-        else "It is not among the regions that Torchlift is tested for; the base images may be missing there."
+        else "It is not in the list of regions (settings/regions.py): the base images may be missing there."
     )
     close = nearest(region, tuple(regions.ZONES), "")
     right = f"{close}, or another of: " if close else "one of: "
@@ -97,7 +97,12 @@ def _cidr(key: str) -> None:
         try:
             network = ipaddress.IPv4Network(given)
         except ValueError as error:
-            yield Problem(key=key, given=given, reason=f"{str(error).rstrip('.')}.", right=right)
+            reason = (
+                "It names an address inside a range, not where the range starts"
+                if "host bits" in str(error)
+                else str(error)
+            )
+            yield Problem(key=key, given=given, reason=f"{reason.rstrip('.')}.", right=right)
             return
         if not network.is_private:
             yield Problem(key=key, given=given, reason="Its addresses belong to the internet.", right=right)
@@ -127,4 +132,11 @@ def _budget(values: Values, _: Path) -> Iterator[Problem]:
     if values["budget.monthly_usd"] is not None and values["budget.email"] is None:
         yield Problem(
             key="budget.email", given=None, reason="A budget without an address tells nobody.", right="a mail address"
+        )
+    if values["budget.email"] is not None and values["budget.monthly_usd"] is None:
+        yield Problem(
+            key="budget.monthly_usd",
+            given=None,
+            reason="Without an amount there is no budget.",
+            right="whole US dollars a month",
         )

@@ -103,7 +103,9 @@ def _collect(
         try:
             values[dotted] = _adapter(field).validate_python(_tuples(raw[key]), strict=True)
         except ValidationError as error:
-            reason = error.errors()[0]["msg"]
+            # A regular expression is no reason that a user could act on; what would be right shows the form.
+            first = error.errors()[0]
+            reason = "It has another form" if first["type"] == "string_pattern_mismatch" else first["msg"]
             problems.append(Problem(key=dotted, given=raw[key], reason=f"{reason}.", right=right))
 
 

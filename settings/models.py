@@ -115,8 +115,8 @@ class Training(Section):
     root_volume_gib: int = Field(
         default=GPU_AMI_GIB, ge=8, le=16384, description="GiB of the encrypted gp3 root volume"
     )
-    deadline_minutes: PositiveInt = Field(
-        default=600, description=f"minutes until the job gives up, at most {MAX_DEADLINE_MINUTES}"
+    deadline_minutes: int = Field(
+        default=600, ge=5, description=f"minutes until the job gives up, 5 to {MAX_DEADLINE_MINUTES}"
     )
     base_model: str | None = Field(
         default=None, description="hf://owner/name@revision, s3://bucket/prefix/ or a local folder"
@@ -127,7 +127,7 @@ class Training(Section):
     weights_uri: str | None = Field(
         default=None,
         pattern=r"^s3://[a-z0-9.-]{3,63}/.+/$",
-        description="s3://bucket/prefix/ with the weights, in mode skip",
+        description="s3://bucket/prefix/ (with the last slash) of the weights, in mode skip",
     )
     epochs: PositiveInt = Field(default=10, description="whole number of passes over the data, 1 or more")
     learning_rate: float = Field(default=1e-5, gt=0, le=1, description="greater than 0, such as 1e-5")

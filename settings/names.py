@@ -4,17 +4,16 @@ from __future__ import annotations
 
 STACK_PREFIX = "Torchlift-"
 
-WORKLOADS = ("sentiment", "question-answering", "text-encoding")
 JOBS = ("hub-mirror", "sentiment-image", "sentiment-train", "serving-image", "sentiment-package")
 REPOSITORIES = ("sentiment-training", "sentiment-serving")
 
 TAG_DEPLOYMENT = "torchlift:deployment"
 TAG_WORKLOAD = "torchlift:workload"
-TAG_JOB = "torchlift:job"
 TAG_OWNER = "torchlift:owner"
 
 OUTPUT_BUCKET = "ArtifactBucketName"
 OUTPUT_WEIGHTS = "WeightsUri"
+OUTPUT_INTERACTIVE_INSTANCE = "InteractiveInstanceId"
 OUTPUT_SENTIMENT_ENDPOINT = "SentimentEndpointName"
 
 ENDPOINT_NAME_LENGTH = 63

@@ -153,8 +153,15 @@ def _source(key: str) -> None:
             yield Problem(
                 key=key,
                 given=given,
-                reason="There is no such folder in the repository.",
-                right=f"an existing folder{hint}",
+                reason="There is no such folder.",
+                right=f"an existing folder, absolute or from the top of the repository{hint}",
+            )
+        elif source.kind == "local" and root.resolve().is_relative_to((root / given).resolve()):
+            yield Problem(
+                key=key,
+                given=given,
+                reason="It holds the whole repository, all of which would be uploaded.",
+                right="a folder with nothing but the model or the data",
             )
 
 

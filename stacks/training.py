@@ -167,6 +167,7 @@ class Training(DeploymentStack):
         )
         # One after the other: both at once need twice the vCPU quota.
         box.node.add_dependency(job.done)
+        CfnOutput(self, names.OUTPUT_INTERACTIVE_INSTANCE, value=box.instance.ref)
 
     def _machine(self) -> Machine:
         training = self._training

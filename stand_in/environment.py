@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from settings import load_settings
-
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
@@ -54,11 +52,6 @@ def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) 
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-def region_of(deployment: str, root: Path) -> str:
-    """The region that `deployments/<deployment>.toml` names."""
-    return load_settings(deployment, root=root).deployment.region
 
 
 def scrub_process_environment() -> None:

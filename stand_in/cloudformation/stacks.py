@@ -10,8 +10,6 @@ from typing import Any
 
 from stand_in.cloudformation.template import Template
 
-IN_PROGRESS = "_IN_PROGRESS"
-
 
 def now() -> datetime:
     """The time in UTC."""
@@ -81,11 +79,6 @@ class Stack:
     role_arn: str | None = None
     change_set_id: str | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def busy(self) -> bool:
-        """True while an operation runs."""
-        return self.status.endswith(IN_PROGRESS) and self.status != "REVIEW_IN_PROGRESS"
 
     def set_status(self, status: str, reason: str = "") -> None:
         """Change the stack's state and write it into its history."""

@@ -16,7 +16,8 @@ from settings import names
 from stand_in.session import StandIn
 
 SENTENCE = "Covid cases are increasing fast!"
-"""The test sentence of the original post (its test_trained_model.py)."""
+"""The sentence that AWS's post on PyTorch 2.0 training tries its model with. It is neither good nor bad: no test asks
+for an answer to it."""
 
 LATENCY_INVOCATIONS = 20
 REVIEWS_NEEDED = 22

@@ -132,6 +132,12 @@ def test_interactive_adds_one_box(interactive: Synthesized, dev: Synthesized) ->
     assert not dev.resources("AWS::EC2::Instance")
 
 
+def test_the_box_is_named_by_an_output(interactive: Synthesized, dev: Synthesized) -> None:
+    (name,) = interactive.resources("AWS::EC2::Instance")
+    assert interactive.templates["Training"]["Outputs"]["InteractiveInstanceId"] == {"Value": {"Ref": name}}
+    assert "InteractiveInstanceId" not in dev.templates["Training"]["Outputs"]
+
+
 def test_the_box_starts_after_the_job_because_of_the_quota(interactive: Synthesized) -> None:
     (box,) = interactive.resources("AWS::EC2::Instance").values()
     assert [name for name in box["DependsOn"] if name.startswith("Train") and "SignalDone" in name]
