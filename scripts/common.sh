@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # What the job scripts share. Sourced, never run.
 
+# The only manifest that SageMaker takes: no OCI manifest, no index.
+DOCKER_SCHEMA_2=application/vnd.docker.distribution.manifest.v2+json
+
 say() { echo "torchlift: $*"; }
 
 die() {
@@ -75,7 +78,10 @@ result_exists() {
     ecr://*)
       ecr_parts "$1"
       found="$(image_media_type)" || die "cannot look for $1"
-      [ -n "$found" ]
+      [ -n "$found" ] || return 1
+      # Its tag is immutable: nothing can be pushed in its place.
+      [ "$found" = "$DOCKER_SCHEMA_2" ] ||
+        die "$1 has media type $found, SageMaker takes $DOCKER_SCHEMA_2 only: delete that image and deploy again"
       ;;
     *) die "'$1' is neither s3://bucket/prefix/ nor ecr://registry/repository:tag" ;;
   esac

@@ -12,14 +12,13 @@ set -euo pipefail
 folder="${1%/}"
 uri="$2"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-MEDIA_TYPE=application/vnd.docker.distribution.manifest.v2+json
 
 case "$uri" in
   ecr://*)
     ecr_parts "$uri"
     found="$(image_media_type)"
     [ -n "$found" ] || die "$uri was not pushed"
-    [ "$found" = "$MEDIA_TYPE" ] || die "$uri has media type $found: SageMaker takes $MEDIA_TYPE only"
+    [ "$found" = "$DOCKER_SCHEMA_2" ] || die "$uri has media type $found: SageMaker takes $DOCKER_SCHEMA_2 only"
     say "published $uri"
     exit 0
     ;;

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from aws_cdk import Environment, RemovalPolicy, Stack
+from aws_cdk import Environment, Stack
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from settings import Settings, names
 from torchlift.log_retention import retention
+from torchlift.removal import removal_policy
 
 
 class DeploymentStack(Stack):
@@ -36,7 +37,7 @@ class DeploymentStack(Stack):
         self.log_retention = retention(settings.logs.retention_days)
         self._deployment = deployment.name
         self._job_logs: dict[str, logs.ILogGroup] = {}
-        self.removal_policy = RemovalPolicy.DESTROY if deployment.ephemeral else RemovalPolicy.RETAIN
+        self.removal_policy = removal_policy(ephemeral=deployment.ephemeral)
 
     def job_logs(self, job: str) -> logs.ILogGroup:
         """The group of a job, which Foundation declares, by its name: an export would tie the stacks together."""

@@ -94,7 +94,7 @@ class Foundation(DeploymentStack):
             description=f"SageMaker endpoint {workload}: HTTPS out, nothing in",
             allow_all_outbound=False,
         )
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "The model's archive, from S3")
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Model archive, from S3")
         return group
 
     def _build_exports(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Acknowledgment, CustomResource, Duration, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, CustomResource, Duration, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
@@ -11,6 +11,7 @@ from constructs import Construct
 from torchlift import permissions
 from torchlift.handler_function import HandlerFunction
 from torchlift.job_data import TEMPORARY_PREFIX
+from torchlift.removal import removal_policy
 
 CHECKPOINT_PREFIX = "checkpoints/"
 CHECKPOINT_DAYS = 30
@@ -42,7 +43,7 @@ class ArtifactBucket(Construct):
             bucket_key_enabled=True,
             versioned=True,
             lifecycle_rules=_lifecycle(),
-            removal_policy=RemovalPolicy.DESTROY if ephemeral else RemovalPolicy.RETAIN,
+            removal_policy=removal_policy(ephemeral=ephemeral),
         )
         Validations.of(self.bucket).acknowledge(
             Acknowledgment(

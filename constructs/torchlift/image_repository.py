@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from constructs import Construct
+
+from torchlift.removal import removal_policy
 
 UNTAGGED_DAYS = 7
 
@@ -30,7 +32,7 @@ class ImageRepository(Construct):
             encryption=ecr.RepositoryEncryption.KMS,
             encryption_key=key,
             empty_on_delete=ephemeral,
-            removal_policy=RemovalPolicy.DESTROY if ephemeral else RemovalPolicy.RETAIN,
+            removal_policy=removal_policy(ephemeral=ephemeral),
             lifecycle_rules=[
                 ecr.LifecycleRule(
                     description="Images that lost their tag",

@@ -168,8 +168,10 @@ class InstanceJob(Construct):
             launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
                 launch_template_id=template.ref, version="1"
             ),
-            capacity_rebalance=True if machine.purchase == "spot" else None,
+            # No capacity rebalancing: a mere recommendation would end a healthy instance, and three of them the job.
             health_check_type="EC2",
+            # Big machines boot slowly, and must not be replaced for that.
+            health_check_grace_period=900,
             tags=[
                 autoscaling.CfnAutoScalingGroup.TagPropertyProperty(
                     key=f"{TAG_PREFIX}deployment", value=services.deployment, propagate_at_launch=True

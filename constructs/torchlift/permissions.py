@@ -79,6 +79,8 @@ def write_prefix(grantee: iam.IGrantable, *, bucket: s3.IBucket, prefix: str, ke
         grantee,
         actions=[
             "s3:GetObject",
+            # `aws s3 cp` from S3 to S3 copies the tags of whatever is above its multipart threshold of 8 MB.
+            "s3:GetObjectTagging",
             "s3:PutObject",
             "s3:DeleteObject",
             "s3:AbortMultipartUpload",

@@ -156,7 +156,11 @@ while IFS='=' read -r name _; do
     *) launcher+=(--env "$name") ;;
   esac
 done <"${TORCHLIFT_ENV_FILE:-/etc/torchlift/job.env}"
-if nvidia-smi; then launcher+=(--gpus all); fi
+if command -v nvidia-smi >/dev/null; then
+  # Without its GPUs a job would only fail later, or crawl until its deadline.
+  nvidia-smi || finish FAILURE "nvidia-smi fails: the AMI's driver does not see the instance's GPUs"
+  launcher+=(--gpus all)
+fi
 docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
 
 save_meanwhile &

@@ -27,10 +27,12 @@ give_up() {
   if [ -n "${TORCHLIFT_INSTANCE_ID:-}" ]; then
     id="$TORCHLIFT_INSTANCE_ID"
   else
-    token="$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)"
-    id="$(curl -sf -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id)"
+    token="$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)" || true
+    id="$(curl -sf -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id)" || true
   fi
-  aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" --should-decrement-desired-capacity
+  aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" --should-decrement-desired-capacity || true
+  # Whatever could not be reached: an instance that is off counts as lost, and nothing goes on costing.
+  systemctl poweroff || true
   exit 1
 }
 trap 'give_up "line $LINENO failed"' ERR

@@ -64,4 +64,4 @@ def test_torchserve_answers_on_loopback_only(world: World, archive: bytes) -> No
     assert [address for address in flat if not address.startswith(("127.0.0.1:", "::ffff:127.0.0.1:"))] == []
     pids = [pid for pid in addresses if pid != os.getpid()]
     client.delete_endpoint(EndpointName="tiny")
-    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+    eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), 60)

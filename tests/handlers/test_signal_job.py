@@ -188,6 +188,7 @@ def test_instance_that_ended_itself(
         "We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested.",
         "There is no Spot capacity available that matches your request.",
         "Could not launch On-Demand Instances. InsufficientInstanceCapacity - ...",
+        "Your requested instance type (p4d.24xlarge) is not supported in your requested Availability Zone (us-west-2c)",
     ],
 )
 def test_full_zones_are_searched_on(message: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +203,22 @@ def test_patience_with_capacity_ends(receiver: Receiver, monkeypatch: pytest.Mon
     answer = told(event, receiver, "g")
     assert answer is not None
     assert "no capacity in any zone for 50 minutes" in answer[1]
+    assert client.set == [0]
+
+
+def test_patience_starts_anew_after_a_start(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance that ran for hours and was interrupted: its replacement has 50 minutes, too."""
+    history = [
+        launch(status="Failed", minutes_ago=400),
+        launch(minutes_ago=390),
+        launch(status="Failed", minutes_ago=5),
+    ]
+    client = use(monkeypatch, instances, AutoScaling(activities=history))
+    event = group_event("Launch Unsuccessful", "g", StatusMessage="InsufficientInstanceCapacity")
+    assert told(event, receiver, "g") is None
+    history.append(launch(status="Failed", minutes_ago=55))
+    answer = told(event, receiver, "g")
+    assert answer is not None and "no capacity" in answer[1]
     assert client.set == [0]
 
 

@@ -148,6 +148,17 @@ def test_an_image_that_is_there(aws: None, services: Services, receiver: Receive
     assert [item.get("UniqueId") for item in receiver.bodies] == [None, HASH, None]
 
 
+def test_an_image_that_sagemaker_refuses_is_no_result(
+    aws: None, services: Services, receiver: Receiver, context: Context
+) -> None:
+    ecr: Any = boto3.client("ecr")
+    ecr.create_repository(repositoryName="repository")
+    oci = MANIFEST.replace("vnd.docker.distribution.manifest.v2", "vnd.oci.image.manifest.v1")
+    ecr.put_image(repositoryName="repository", imageManifest=oci, imageTag=HASH)
+    handler.handle(build("Create", receiver, Result=IMAGE), context)
+    assert len(services.builds) == 1
+
+
 @pytest.mark.parametrize("key", ["model.safetensors", "manifest.json.tmp", "sub/manifest.json"])
 def test_a_prefix_without_its_manifest_is_no_result(
     key: str, bucket: str, services: Services, receiver: Receiver, context: Context
@@ -172,6 +183,29 @@ def test_patience(
     assert len(services.builds) == 1
     assert no_pauses == [5, 10]
     assert receiver.bodies[0]["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("code", sorted(handler.PERMISSION_ERRORS))
+def test_patience_with_the_look_for_the_result(
+    code: str,
+    services: Services,
+    receiver: Receiver,
+    context: Context,
+    no_pauses: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The role has just been given the prefix, and the policy takes seconds to arrive."""
+    refusals = [ClientError({"Error": {"Code": code}}, "ListObjectsV2")]
+
+    def look(_: str) -> bool:
+        if refusals:
+            raise refusals.pop()
+        return False
+
+    monkeypatch.setattr(handler, "result_exists", look)
+    handler.handle(build("Create", receiver), context)
+    assert receiver.bodies[0]["Status"] == "SUCCESS"
+    assert len(services.builds) == 1 and no_pauses == [5]
 
 
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "InvalidInputException"])

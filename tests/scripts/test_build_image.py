@@ -95,6 +95,9 @@ def test_what_sagemaker_would_refuse_fails_the_build(bench: Workbench, repositor
     done = build(bench, repository)
     assert done.returncode != 0
     assert f"has media type {media_type}" in done.stderr
+    again = build(bench, repository)
+    assert again.returncode != 0, "what stays under the immutable tag is no result the second time either"
+    assert f"has media type {media_type}" in again.stderr and "delete that image" in again.stderr
 
 
 def test_a_failing_build_pushes_nothing(bench: Workbench, repository: str) -> None:

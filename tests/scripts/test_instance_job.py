@@ -250,6 +250,23 @@ def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_boot_that_reaches_nothing_turns_itself_off(host: Host, receiver: Receiver) -> None:
+    """Neither the signal nor the group can be told: an instance that is off counts as lost, and costs nothing."""
+    host.bench.program("aws", "exit 255")
+
+    done = boot(host, TORCHLIFT_SOURCE="s3://nowhere/bundle.zip", TORCHLIFT_HANDLE="http://127.0.0.1:9/")
+    assert done.returncode == 1, done.stderr
+    assert "cannot fetch s3://nowhere/bundle.zip" in done.stderr
+    assert (host.bench.folder / "systemctl.log").read_text().splitlines() == ["poweroff"]
+
+
+def test_gpus_that_do_not_answer_fail_the_job(host: Host, receiver: Receiver) -> None:
+    host.bench.program("nvidia-smi", "exit 9")
+    host.run()
+    assert [body["Status"] for body in receiver.bodies] == ["FAILURE"]
+    assert "nvidia-smi fails" in receiver.bodies[0]["Reason"]
+
+
 def test_the_boot_script_fetches_the_bundle_and_enables_the_unit(host: Host, receiver: Receiver) -> None:
     bundle = host.bench.folder / "bundle.zip"
     with zipfile.ZipFile(bundle, "w") as archive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -124,6 +125,22 @@ def test_existing_vpc(synthesize: Callable[..., Synthesized]) -> None:
     assert {item["Properties"]["VpcId"] for item in groups} == {vpc}
     some = synthesize("dev", {"network.existing_vpc": section, "training.zones": ["us-west-2c"]})
     assert some.one("AWS::AutoScaling::AutoScalingGroup")["VPCZoneIdentifier"] == [subnets[2]]
+
+
+def test_ec2_takes_every_description(deployment: Synthesized) -> None:
+    """Its character set has no apostrophe, for one."""
+    groups = [item["Properties"] for item in deployment.resources("AWS::EC2::SecurityGroup").values()]
+    rules = [
+        rule for group in groups for side in ("Ingress", "Egress") for rule in group.get(f"SecurityGroup{side}", ())
+    ]
+    for kind in ("Ingress", "Egress"):
+        rules += [item["Properties"] for item in deployment.resources(f"AWS::EC2::SecurityGroup{kind}").values()]
+    texts = [group["GroupDescription"] for group in groups] + [rule.get("Description", "") for rule in rules]
+    assert len(texts) >= 4
+    for text in texts:
+        # An intrinsic (the network's range) stands for characters that are allowed.
+        plain = text if isinstance(text, str) else json.dumps(text["Fn::Join"][1]).replace('"', "")
+        assert re.fullmatch(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}", plain), text
 
 
 def test_deployments_may_be_peered(deployments: dict[str, Synthesized]) -> None:

@@ -60,6 +60,22 @@ def canary(percent: int) -> dict[str, Any]:
     return {"DeploymentConfig": {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}}
 
 
+@pytest.mark.parametrize("where", ["group", "rule"])
+def test_a_description_that_ec2_refuses(stacks: Stacks, where: str) -> None:
+    rule = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0", "Description": "fine"}
+    group = {"GroupDescription": "fine", "VpcId": {"Ref": "Network"}, "SecurityGroupEgress": [rule]}
+    if where == "group":
+        group["GroupDescription"] = "the model's"
+    else:
+        rule["Description"] = "the model's"
+    resources = {
+        "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.9.0.0/16"}},
+        "Group": {"Type": "AWS::EC2::SecurityGroup", "Properties": group},
+    }
+    assert stacks.create("s", resources) == "ROLLBACK_COMPLETE"
+    assert "Invalid description" in stacks.reason("s", "Group")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
@@ -19,6 +20,19 @@ RULE_KEYS = (
 )
 
 
+DESCRIPTION = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
+"""What EC2 takes (API reference, CreateSecurityGroup and IpRange)."""
+
+
+def check_description(text: str) -> None:
+    """Raise ResourceFailed for a description that EC2 refuses: an apostrophe is enough."""
+    if not DESCRIPTION.fullmatch(text):
+        raise ResourceFailed(
+            f"Invalid description '{text}'. Valid descriptions are strings less than 256 characters from the following "
+            "set: a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
+        )
+
+
 def permission(rule: Properties) -> dict[str, Any]:
     """A rule of CloudFormation as an IpPermission of the API."""
     unknown = set(rule) - set(RULE_KEYS) - {"GroupId"}
@@ -26,6 +40,7 @@ def permission(rule: Properties) -> dict[str, Any]:
         raise ResourceFailed(f"the stand-in does not know {sorted(unknown)} of a security group's rule")
     made: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])} | pick(rule, "FromPort", "ToPort")
     note = pick(rule, "Description")
+    check_description(note.get("Description", ""))
     if "CidrIp" in rule:
         made["IpRanges"] = [{"CidrIp": rule["CidrIp"], **note}]
     group = rule.get("SourceSecurityGroupId") or rule.get("DestinationSecurityGroupId")
@@ -58,6 +73,7 @@ class SecurityGroup(Ec2Resource):
     replace_on = frozenset({"GroupDescription", "GroupName", "VpcId"})
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        check_description(props["GroupDescription"])
         ec2 = ctx.client("ec2")
         group = ec2.create_security_group(
             GroupName=props.get("GroupName") or ctx.generate_name(logical_id),

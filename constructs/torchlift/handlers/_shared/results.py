@@ -6,6 +6,8 @@ from typing import Any
 
 import boto3
 
+DOCKER_SCHEMA_2 = "application/vnd.docker.distribution.manifest.v2+json"
+
 
 def result_exists(uri: str) -> bool:
     """Tell whether the result at ``uri`` (``s3://bucket/prefix/`` or ``ecr://registry/repository:tag``) is complete.
@@ -45,4 +47,5 @@ def _tag_exists(registry: str, repository: str, tag: str) -> bool:
         found = ecr.describe_images(registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag}])
     except ecr.exceptions.ImageNotFoundException:
         return False
-    return bool(found["imageDetails"])
+    # What was pushed in another format stays under its immutable tag, and is of no use: SageMaker refuses it.
+    return any(image.get("imageManifestMediaType") == DOCKER_SCHEMA_2 for image in found["imageDetails"])

@@ -25,6 +25,8 @@ CAPACITY_WORDS = (
     "no Spot capacity",
     "SpotMaxPriceTooLow",
     "UnfulfillableCapacity",
+    # Not every zone has every type; the group goes on to the next zone.
+    "not supported in your requested Availability Zone",
     "RequestLimitExceeded",
     "InternalError",
 )
@@ -60,7 +62,7 @@ def _ended_itself(event: Mapping[str, Any], result: str) -> Verdict:
 
 
 def _lost(detail: Mapping[str, Any], activities: Sequence[Mapping[str, Any]]) -> Verdict:
-    starts = sum(1 for activity in activities if _is_launch(activity) and activity["StatusCode"] == "Successful")
+    starts = sum(1 for activity in activities if _has_started(activity))
     what = f"instance {detail.get('EC2InstanceId', 'unknown')} was lost ({detail.get('Cause', 'no cause given')})"
     if starts >= MAX_STARTS:
         return Verdict(ended=True, success=False, reason=f"{starts} instances were started, and the last {what}")
@@ -71,7 +73,10 @@ def _failed_launch(detail: Mapping[str, Any], activities: Sequence[Mapping[str, 
     message = str(detail.get("StatusMessage") or "no reason given")
     if not any(word.lower() in message.lower() for word in CAPACITY_WORDS):
         return Verdict(ended=True, success=False, reason=f"no instance can be launched: {message}")
-    first = min((activity["StartTime"] for activity in activities), default=None)
+    # Since the last instance that did start: a training that is interrupted after hours deserves as long a search.
+    started = max((activity["StartTime"] for activity in activities if _has_started(activity)), default=None)
+    searching = [activity["StartTime"] for activity in activities if started is None or activity["StartTime"] > started]
+    first = min(searching, default=None)
     if first is not None and datetime.datetime.now(tz=datetime.UTC) - first > CAPACITY_PATIENCE:
         minutes = int(CAPACITY_PATIENCE.total_seconds() // 60)
         return Verdict(ended=True, success=False, reason=f"no capacity in any zone for {minutes} minutes: {message}")
@@ -90,5 +95,6 @@ def _activities(autoscaling: Any, group: Mapping[str, Any]) -> list[Mapping[str,
     return [activity for activity in found if activity.get("AutoScalingGroupARN") in (None, "", arn)]
 
 
-def _is_launch(activity: Mapping[str, Any]) -> bool:
-    return str(activity.get("Description", "")).startswith("Launching a new EC2 instance")
+def _has_started(activity: Mapping[str, Any]) -> bool:
+    launch = str(activity.get("Description", "")).startswith("Launching a new EC2 instance")
+    return launch and activity["StatusCode"] == "Successful"

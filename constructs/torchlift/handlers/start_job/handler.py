@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from botocore.exceptions import ClientError
@@ -17,6 +17,8 @@ from botocore.exceptions import ClientError
 from torchlift.handlers._shared.cfn_response import respond
 from torchlift.handlers._shared.results import hash_of, result_exists
 from torchlift.handlers._shared.wait_handle import signal
+
+T = TypeVar("T")
 
 # Builds queue behind an account's limit; a new policy takes seconds to reach every service.
 LIMIT_ERRORS = {"AccountLimitExceededException", "ThrottlingException", "Throttling", "ScalingActivityInProgress"}
@@ -46,7 +48,7 @@ def start(properties: Mapping[str, Any], *, request_id: str, deadline: float) ->
     :param deadline: on the monotonic clock; no retry begins after it
     """
     result = properties["Result"]
-    if result_exists(result):
+    if _retry(lambda: result_exists(result), deadline):
         signal(properties["Handle"], success=True, reason=f"{result} was there", unique_id=hash_of(result))
         return
     kind = properties["Kind"]
@@ -81,13 +83,12 @@ def _start_instance(group: str) -> None:
     print(f"started group {group}")
 
 
-def _retry(call: Callable[[], None], deadline: float) -> None:
+def _retry(call: Callable[[], T], deadline: float) -> T:
     pause = FIRST_PAUSE_S
     permission_deadline = min(deadline, time.monotonic() + PERMISSION_PATIENCE_S)
     while True:
         try:
-            call()
-            return
+            return call()
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             give_up = {**dict.fromkeys(LIMIT_ERRORS, deadline), **dict.fromkeys(PERMISSION_ERRORS, permission_deadline)}
