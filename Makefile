@@ -31,7 +31,7 @@ demo: $(DEMO) $(NODE) $(TORCHSERVE) ## deploy, train, serve, invoke, destroy, au
 	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
 
 test: $(DEV) $(NODE) $(TORCHSERVE) ## unit, construct, snapshot, serving and deploy tests
-	python -m pytest tests -m "not long" -n 2 --dist loadfile
+	python -m pytest tests -m "not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(DEV) $(NODE) $(TORCHSERVE) ## the long suites
 	python -m pytest tests -m long
