@@ -12,9 +12,9 @@ from tests.deploy.trap import Trap, trap
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sprung_trap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trap]:
-    """Real-looking credentials and endpoints in this process while everything in tests/deploy runs."""
+    """Real-looking credentials and endpoints in this process while a module's tests run."""
     with trap() as made, pytest.MonkeyPatch.context() as patch:
         for name, value in made.environment(tmp_path_factory.mktemp("trap")).items():
             patch.setenv(name, value)
