@@ -15,7 +15,8 @@ def status_table(session: boto3.Session, deployment: str) -> Table | None:
     stacks = [stack for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)]
     if not stacks:
         return None
-    table = Table("stack", "state", "outputs", title=f"Deployment {deployment}")
+    table = Table("stack", "state", title=f"Deployment {deployment}")
+    table.add_column("outputs", overflow="fold")
     for stack in sorted(stacks, key=lambda item: item["StackName"]):
         outputs = [
             f"{output['OutputKey']} = {output['OutputValue']}"

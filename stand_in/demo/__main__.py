@@ -34,6 +34,8 @@ def main() -> int:
     os.chdir(ROOT)
     scrub_process_environment()
     die_with_parent()
+    # A shell starts background commands with SIGINT ignored; this one says that Ctrl-C or `kill -INT` ends it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with exclusive(ROOT / "build" / "demo.lock"):
             results = Demo(root=ROOT, mode=arguments.mode, keep=arguments.keep, console=console).run()

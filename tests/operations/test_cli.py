@@ -17,6 +17,7 @@ TEMPLATE = {
     "Resources": {"Marker": {"Type": "AWS::SNS::Topic"}},
     "Outputs": {
         "SentimentEndpointName": {"Value": "torchlift-dev-sentiment-c7g-4xlarge"},
+        "WeightsUri": {"Value": f"s3://bucket/{'x' * 150}/"},
         "ExportsOutputRefKey123": {"Value": "internal"},
     },
 }
@@ -80,6 +81,7 @@ def test_status_shows_states_and_outputs_of_this_deployment_only(
     printed = capsys.readouterr().out
     assert "Torchlift-dev-Graviton" in printed and "CREATE_COMPLETE" in printed
     assert "SentimentEndpointName = torchlift-dev-sentiment-c7g-4xlarge" in printed
+    assert printed.count("x") >= 150 and "…" not in printed, "values are there to be copied"
     assert "prod" not in printed and "ExportsOutput" not in printed
 
 
