@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import tempfile
 import time
 import urllib.error
@@ -18,6 +16,9 @@ from email.message import Message
 from pathlib import Path
 
 import psutil
+
+from stand_in.executor.java import java_home
+from stand_in.executor.processes import Child, spawn
 
 # The TorchServe environment that `make setup` builds beside the main one.
 PYTHON = Path(__file__).parents[2] / ".venvs" / "torchserve" / "bin" / "python"
@@ -69,7 +70,7 @@ def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
     (scratch / "base" / "model").symlink_to(model_dir.resolve())
     ports = _free_ports(5)
     env = {
-        "PATH": f"{python.parent}:{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(python.parent), str(java_home() / "bin"), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(scratch),
         "SAGEMAKER_BASE_DIR": str(scratch / "base"),
         "SAGEMAKER_PROGRAM": "inference.py",
@@ -82,21 +83,18 @@ def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
         **environment,
     }
     log = scratch / "server.log"
-    with log.open("wb") as output:
-        launcher = subprocess.Popen(
-            [str(python), str(LAUNCHER)],
-            env=env, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+    # Ends with this process, however that ends.
+    launcher = spawn([str(python), str(LAUNCHER)], env=env, cwd=scratch, log=log)
     server = Server(url=f"http://127.0.0.1:{ports[0]}", log=log, pid=launcher.pid)
     try:
         _wait_until_ready(server, launcher)
         yield server
     finally:
-        _stop(launcher)
+        launcher.stop()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _wait_until_ready(server: Server, launcher: subprocess.Popen[bytes]) -> None:
+def _wait_until_ready(server: Server, launcher: Child) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if launcher.poll() is not None:
@@ -107,21 +105,6 @@ def _wait_until_ready(server: Server, launcher: subprocess.Popen[bytes]) -> None
                 return
         time.sleep(0.25)
     raise RuntimeError(f"the server did not get ready:\n{server.log.read_text(errors='replace')[-4000:]}")
-
-
-def _stop(launcher: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the launcher, which passes it on to Java; what is left after 10 s is killed by pid."""
-    left = (
-        [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]
-        if launcher.poll() is None
-        else []
-    )
-    launcher.send_signal(signal.SIGTERM)
-    _, alive = psutil.wait_procs(left, timeout=10)
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    launcher.wait()
 
 
 def _free_ports(count: int) -> list[int]:
