@@ -30,7 +30,7 @@ help: ## this list
 demo: $(DEMO) $(NODE) $(TORCHSERVE) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
 	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
 
-test: $(DEV) $(NODE) $(TORCHSERVE) ## unit, construct, snapshot, serving and deploy tests
+test: $(DEV) $(NODE) $(TORCHSERVE) $(CHECKOV) ## gate, unit, construct, snapshot, serving and deploy tests
 	python -m pytest tests -m "not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(DEV) $(NODE) $(TORCHSERVE) ## the long suites
@@ -39,14 +39,13 @@ test-long: $(DEV) $(NODE) $(TORCHSERVE) ## the long suites
 synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
 	cdk synth --quiet --no-notices -c deployment="$(DEPLOYMENT)"
 
-lint: $(DEV) $(NODE) $(CHECKOV) ## formatting, types, import rules, scripts, Dockerfiles, security rules over the templates
+lint: $(DEV) ## formatting, types, import rules, scripts, Dockerfiles
 	ruff check .
 	ruff format --check .
 	mypy
 	lint-imports
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	hadolint $$(git ls-files '*Dockerfile')
-	python -m pytest -q tests/gate
 
 bench: $(DEV) $(NODE) ## side-by-side measurements: make bench ONLY=P4
 	python -m benchmarks --only "$(ONLY)"
