@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-import boto3
-from botocore.config import Config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 
 from stand_in import hooks_jobs, moto_corrections, sweep
@@ -31,29 +28,15 @@ def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tup
 
     executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
 
-    clients: dict[tuple[str, str], Any] = {}
-    lock = threading.Lock()
-
-    def client(service: str, region: str) -> Any:
-        # boto3 takes longer to make a client than the services here take to answer it.
-        with lock:
-            if (service, region) not in clients:
-                session = boto3.session.Session(
-                    aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
-                )
-                config = Config(retries={"max_attempts": 1}, read_timeout=120, max_pool_connections=50)
-                clients[service, region] = session.client(  # type: ignore[call-overload]
-                    service, endpoint_url=base_url, config=config
-                )
-            return clients[service, region]
-
     def invoke(arn: str, payload: Mapping[str, Any], region: str) -> Any:
         try:
             return executor.lambdas.invoke(arn, dict(payload), region=region).payload
         except FunctionNotFound as error:
             return {"errorMessage": str(error), "errorType": "ResourceNotFoundException"}
 
-    cloudformation = CloudFormation(account=account, base_url=base_url, client=client, invoke_lambda=invoke)
+    cloudformation = CloudFormation(
+        account=account, base_url=base_url, client=executor.site.client, invoke_lambda=invoke
+    )
     hooks = Hooks()
     hooks_jobs.install(hooks, executor)
     moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))

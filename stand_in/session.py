@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
+from stand_in.clients import Clients
 from stand_in.environment import isolated_environment
 from stand_in.executor.processes import Child, spawn
 
@@ -34,29 +31,12 @@ class StandIn:
         self.state_dir = state_dir
         home = state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
-        self._clients: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._clients = Clients(base_url)
         self.environment = isolated_environment(base_url=base_url, region=region, root=root, home=home)
 
     def client(self, service: str) -> Any:
         """A boto3 client for `service` that can only reach the stand-in; one per service, shared by threads."""
-        with self._lock:
-            if service not in self._clients:
-                self._clients[service] = self._new_client(service)
-            return self._clients[service]
-
-    def _new_client(self, service: str) -> Any:
-        session = boto3.session.Session(
-            aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region
-        )
-        # No proxies: not even those of the caller's environment stand between.
-        config = Config(
-            retries={"max_attempts": 1},
-            read_timeout=120,
-            ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # the stubs lack it
-            proxies={},
-        )
-        return session.client(service, endpoint_url=self.base_url, config=config)  # type: ignore[call-overload]
+        return self._clients.get(service, self.region)
 
     def get(self, path: str) -> Any:
         """The JSON document at `path` of the stand-in's own pages, such as `/_torchlift/state`."""

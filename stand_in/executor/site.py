@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
+from stand_in.clients import Clients
 from stand_in.environment import isolated_environment
 from stand_in.executor.state import Registry
 
@@ -27,8 +25,11 @@ class Site:
     moto_lock: threading.RLock = field(default_factory=threading.RLock)
     """Held by whoever reads or changes moto's objects: requests to moto (see `locked`) and the executor."""
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _clients: Clients = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_clients", Clients(self.base_url))
 
     def locked(self, moto: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
         """moto's WSGI application, answering one request at a time and never while the executor changes its objects."""
@@ -47,19 +48,7 @@ class Site:
 
     def client(self, service: str, region: str) -> Any:
         """A boto3 client that can only reach the stand-in; one per service and region, shared by threads."""
-        with self._lock:
-            if (service, region) not in self._clients:
-                session = boto3.session.Session(
-                    aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
-                )
-                config = Config(
-                    retries={"max_attempts": 1},
-                    ignore_configured_endpoint_urls=True,  # type: ignore[call-arg]  # the stubs lack it
-                )
-                self._clients[service, region] = session.client(  # type: ignore[call-overload]
-                    service, endpoint_url=self.base_url, config=config
-                )
-            return self._clients[service, region]
+        return self._clients.get(service, region)
 
     def log_path(self, name: str) -> Path:
         """A new log file's path: numbered, so that a list of the folder tells the order."""

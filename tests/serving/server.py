@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import tempfile
 import time
 import urllib.error
@@ -19,6 +18,7 @@ import psutil
 
 from stand_in.executor.java import java_home
 from stand_in.executor.processes import Child, spawn
+from stand_in.executor.servers import free_ports
 
 # The TorchServe environment that `make setup` builds beside the main one.
 PYTHON = Path(__file__).parents[2] / ".venvs" / "torchserve" / "bin" / "python"
@@ -68,7 +68,7 @@ def serve(model_dir: Path, **environment: str) -> Iterator[Server]:
     scratch = Path(tempfile.mkdtemp(prefix="ts-"))
     (scratch / "base").mkdir()
     (scratch / "base" / "model").symlink_to(model_dir.resolve())
-    ports = _free_ports(5)
+    ports = free_ports(5)
     env = {
         "PATH": os.pathsep.join([str(python.parent), str(java_home() / "bin"), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(scratch),
@@ -105,11 +105,3 @@ def _wait_until_ready(server: Server, launcher: Child) -> None:
                 return
         time.sleep(0.25)
     raise RuntimeError(f"the server did not get ready:\n{server.log.read_text(errors='replace')[-4000:]}")
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
