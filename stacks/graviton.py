@@ -14,17 +14,16 @@ from settings.models import SentimentEndpoint
 from stacks import bundles
 from stacks.deployment_stack import DeploymentStack
 from stacks.foundation import Foundation
+from stacks.images import OwnImage, build_image
 from stacks.training import Training
 from torchlift.build_job import BuildJob
 from torchlift.content_hash import job_hash
-from torchlift.image_job import ImageJob
 from torchlift.job_data import JobResult
 from torchlift.job_services import JobServices
 from torchlift.sagemaker_endpoint import Fleet, ModelSource, SageMakerEndpoint
 from torchlift.source_bundle import SourceBundle
 
 WORKLOAD = "sentiment"
-IMAGE_DIR = "containers/sentiment-serving"
 REPOSITORY = "sentiment-serving"
 PACKAGE_PREFIX = "packages/sentiment/"
 ARCHIVE = "model.tar.gz"
@@ -59,9 +58,9 @@ class Graviton(DeploymentStack):
         )
         # The weights' address is known at synth, so nothing else tells CloudFormation that they must be there first.
         self.add_stack_dependency(training)
-        image, image_job = self._build_image()
+        image = self._build_image()
         package, package_job = self._build_package(training)
-        self.endpoint = self._build_endpoint(image, package, image_job, package_job)
+        self.endpoint = self._build_endpoint(image, package, package_job)
         ssm.StringParameter(
             self,
             "EndpointParameter",
@@ -71,27 +70,16 @@ class Graviton(DeploymentStack):
         )
         CfnOutput(self, names.OUTPUT_SENTIMENT_ENDPOINT, value=self.endpoint.name)
 
-    def _build_image(self) -> tuple[JobResult, ImageJob]:
-        source = SourceBundle(self, "ImageSource", paths=[bundles.SCRIPTS, IMAGE_DIR])
-        base = base_image("pytorch-inference-arm64")
-        base_uri = base.uri(self._settings.deployment.region)
-        hash = job_hash(job="serving-image", bundle_hash=source.content_hash, parameters={}, image=base_uri)
-        result = JobResult.in_ecr(repository=self._foundation.repositories[REPOSITORY], tag=hash)
-        job = ImageJob(
+    def _build_image(self) -> OwnImage:
+        return build_image(
             self,
-            "Image",
+            foundation=self._foundation,
             services=self._services,
             job="serving-image",
-            hash=hash,
-            result=result,
-            source=source,
-            base_image=base_uri,
-            image_dir=IMAGE_DIR,
-            architecture=base.arch,
-            log_group=self.job_logs("serving-image"),
-            key=self._foundation.key,
+            repository=REPOSITORY,
+            base=base_image("pytorch-inference-arm64"),
+            region=self._settings.deployment.region,
         )
-        return result, job
 
     def _build_package(self, training: Training) -> tuple[JobResult, BuildJob]:
         source = SourceBundle(
@@ -125,9 +113,7 @@ class Graviton(DeploymentStack):
         )
         return result, job
 
-    def _build_endpoint(
-        self, image: JobResult, package: JobResult, image_job: ImageJob, package_job: BuildJob
-    ) -> SageMakerEndpoint:
+    def _build_endpoint(self, image: OwnImage, package: JobResult, package_job: BuildJob) -> SageMakerEndpoint:
         foundation, wanted = self._foundation, self._endpoint
         hardware = ml_instance(wanted.instance_type)
         name = names.endpoint_name(self._settings.deployment.name, WORKLOAD, wanted.instance_type)
@@ -138,7 +124,7 @@ class Graviton(DeploymentStack):
             "Sentiment",
             endpoint_name=name,
             model=ModelSource(
-                image_uri=image.image_uri,
+                image_uri=image.result.image_uri,
                 repository=foundation.repositories[REPOSITORY],
                 bucket=foundation.bucket,
                 prefix=PACKAGE_PREFIX,
@@ -163,7 +149,7 @@ class Graviton(DeploymentStack):
             log_group=self._build_log_group(inner, name),
             latency_p99_ms=wanted.latency_p99_ms_alarm,
             alarm_topic_arn=foundation.alarm_topic.topic_arn,
-            after=[image_job.done, package_job.done],
+            after=[image.job.done, package_job.done],
         )
 
     def _build_log_group(self, scope: Construct, endpoint_name: str) -> logs.LogGroup:

@@ -12,11 +12,11 @@ from settings.models import Training as TrainingSettings
 from stacks import bundles
 from stacks.deployment_stack import DeploymentStack
 from stacks.foundation import Foundation
+from stacks.images import OwnImage, build_image
 from stacks.training_command import training_command
 from stacks.training_inputs import BASE_MODEL, DATA, TrainingInputs, training_inputs
 from stacks.weights import WEIGHTS_PREFIX, Weights
 from torchlift.content_hash import job_hash
-from torchlift.image_job import ImageJob
 from torchlift.instance_job import InstanceJob
 from torchlift.interactive_instance import InteractiveInstance
 from torchlift.job_data import JobResult
@@ -25,7 +25,6 @@ from torchlift.launch_template import Machine
 from torchlift.source_bundle import SourceBundle
 
 WORKLOAD = "sentiment"
-IMAGE_DIR = "containers/sentiment-training"
 REPOSITORY = "sentiment-training"
 
 
@@ -78,38 +77,27 @@ class Training(DeploymentStack):
             key=foundation.key,
             log_group=self.job_logs("hub-mirror"),
         )
-        image, image_hash, image_job = self._build_image(services)
-        weights, job = self._build_job(services, inputs, image, image_hash, image_job)
+        image = self._build_image(services)
+        weights, job = self._build_job(services, inputs, image)
         if training.mode == "interactive":
             self._build_box(inputs, job)
         return weights, job.done
 
-    def _build_image(self, services: JobServices) -> tuple[JobResult, str, ImageJob]:
-        source = SourceBundle(self, "ImageSource", paths=[bundles.SCRIPTS, IMAGE_DIR, *bundles.TRAINING])
-        base = base_image("pytorch-training").uri(self._settings.deployment.region)
-        hash = job_hash(job="sentiment-image", bundle_hash=source.content_hash, parameters={}, image=base)
-        result = JobResult.in_ecr(repository=self._foundation.repositories[REPOSITORY], tag=hash)
-        job = ImageJob(
+    def _build_image(self, services: JobServices) -> OwnImage:
+        return build_image(
             self,
-            "Image",
+            foundation=self._foundation,
             services=services,
             job="sentiment-image",
-            hash=hash,
-            result=result,
-            source=source,
-            base_image=base,
-            image_dir=IMAGE_DIR,
-            architecture=base_image("pytorch-training").arch,
+            repository=REPOSITORY,
+            base=base_image("pytorch-training"),
+            region=self._settings.deployment.region,
+            modules=bundles.TRAINING,
             # The image with CUDA needs more disk than a small builder has.
             compute_type="BUILD_GENERAL1_LARGE",
-            log_group=self.job_logs("sentiment-image"),
-            key=self._foundation.key,
         )
-        return result, hash, job
 
-    def _build_job(
-        self, services: JobServices, inputs: TrainingInputs, image: JobResult, image_hash: str, image_job: ImageJob
-    ) -> tuple[Weights, InstanceJob]:
+    def _build_job(self, services: JobServices, inputs: TrainingInputs, image: OwnImage) -> tuple[Weights, InstanceJob]:
         foundation, training = self._foundation, self._training
         source = SourceBundle(
             self,
@@ -122,7 +110,7 @@ class Training(DeploymentStack):
             job="sentiment-train",
             bundle_hash=source.content_hash,
             parameters={"command": command, "inputs": inputs.identity},
-            image=image_hash,
+            image=image.hash,
         )
         result = JobResult.in_s3(bucket=foundation.bucket, prefix=f"{WEIGHTS_PREFIX}{hash}/", key=foundation.key)
         job = InstanceJob(
@@ -133,7 +121,7 @@ class Training(DeploymentStack):
             hash=hash,
             result=result,
             source=source,
-            image_uri=image.image_uri,
+            image_uri=image.result.image_uri,
             image_repository=foundation.repositories[REPOSITORY],
             command=command,
             inputs=inputs.inputs,
@@ -144,7 +132,7 @@ class Training(DeploymentStack):
             deadline=Duration.minutes(training.deadline_minutes),
             log_group=self.job_logs("sentiment-train"),
             key=foundation.key,
-            after=[*inputs.after, image_job.done],
+            after=[*inputs.after, image.job.done],
         )
         weights = Weights.trained(result=result, hash=hash, bucket=foundation.bucket, key=foundation.key)
         return weights, job
