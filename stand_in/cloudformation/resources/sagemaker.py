@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError
 
@@ -16,9 +16,7 @@ from stand_in.cloudformation.registry import (
     register,
 )
 from stand_in.cloudformation.shapes import own_tags, tag_changes, unless_gone
-
-DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
-"""SageMaker refuses OCI manifests and image indexes: "Unsupported manifest media type"."""
+from stand_in.executor.direct_image import MANIFEST
 
 
 def gone(call: Any) -> Any:
@@ -32,11 +30,39 @@ def gone(call: Any) -> Any:
         raise
 
 
+class Unchangeable(Resource):
+    """Known by its ARN, which ends in its name; only tags change in place."""
+
+    kind: ClassVar[str]
+    """In the names of the API's calls."""
+    name_key: ClassVar[str]
+    """The name's key, in the API and for GetAtt."""
+
+    def named(self, physical_id: str) -> dict[str, str]:
+        """The argument that names the thing in the API's calls."""
+        return {self.name_key: physical_id.rpartition("/")[2]}
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        change_tags(ctx, physical_id, old, new)
+        return Created(physical_id=physical_id, attributes=self.named(physical_id))
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        call = getattr(ctx.client("sagemaker"), f"delete_{self.kind}")
+        gone(lambda: call(**self.named(physical_id)))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        client = ctx.client("sagemaker")
+        held = getattr(client, f"describe_{self.kind}")(**self.named(physical_id))
+        tags = client.list_tags(ResourceArn=physical_id)["Tags"]
+        return {key: value for key, value in held.items() if key in self.properties} | {"Tags": own_tags(tags)}
+
+
 @register
-class Model(Resource):
+class Model(Unchangeable):
     """A model: container image, model data, role."""
 
     type_name = "AWS::SageMaker::Model"
+    kind, name_key = "model", "ModelName"
     properties = frozenset(
         {
             "EnableNetworkIsolation",
@@ -56,21 +82,6 @@ class Model(Resource):
         made = ctx.client("sagemaker").create_model(**(props | {"ModelName": name}))
         return Created(physical_id=made["ModelArn"], attributes={"ModelName": name})
 
-    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        """Tags only: the rest is create-only."""
-        change_tags(ctx, physical_id, old, new)
-        return Created(physical_id=physical_id, attributes={"ModelName": physical_id.rpartition("/")[2]})
-
-    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        name = physical_id.rpartition("/")[2]
-        gone(lambda: ctx.client("sagemaker").delete_model(ModelName=name))
-
-    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        client = ctx.client("sagemaker")
-        held = client.describe_model(ModelName=physical_id.rpartition("/")[2])
-        tags = client.list_tags(ResourceArn=physical_id)["Tags"]
-        return {key: value for key, value in held.items() if key in self.properties} | {"Tags": own_tags(tags)}
-
 
 def _check_image(ctx: Context, image: str) -> None:
     """An image of the own account must be there, in the only format that SageMaker takes."""
@@ -85,7 +96,8 @@ def _check_image(ctx: Context, image: str) -> None:
     if not found:
         raise ResourceFailed(f"Requested image {image} not found.")
     media_type = found[0].get("imageManifestMediaType", "")
-    if media_type != DOCKER_MANIFEST:
+    # OCI manifests and image indexes are refused.
+    if media_type != MANIFEST:
         raise ResourceFailed(f"Unsupported manifest media type {media_type} for image {image}.")
 
 
@@ -115,10 +127,11 @@ def _hosting_types(ctx: Context) -> frozenset[str]:
 
 
 @register
-class EndpointConfig(Resource):
+class EndpointConfig(Unchangeable):
     """Variants of an endpoint."""
 
     type_name = "AWS::SageMaker::EndpointConfig"
+    kind, name_key = "endpoint_config", "EndpointConfigName"
     properties = frozenset({"DataCaptureConfig", "EndpointConfigName", "KmsKeyId", "ProductionVariants", "Tags"})
     replace_on = properties - {"Tags"}
 
@@ -137,18 +150,3 @@ class EndpointConfig(Resource):
         name = props.get("EndpointConfigName") or ctx.generate_name(logical_id)[-63:].lstrip("-")
         made = ctx.client("sagemaker").create_endpoint_config(**(props | {"EndpointConfigName": name}))
         return Created(physical_id=made["EndpointConfigArn"], attributes={"EndpointConfigName": name})
-
-    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
-        """Tags only: the rest is create-only."""
-        change_tags(ctx, physical_id, old, new)
-        return Created(physical_id=physical_id, attributes={"EndpointConfigName": physical_id.rpartition("/")[2]})
-
-    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
-        name = physical_id.rpartition("/")[2]
-        gone(lambda: ctx.client("sagemaker").delete_endpoint_config(EndpointConfigName=name))
-
-    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        client = ctx.client("sagemaker")
-        held = client.describe_endpoint_config(EndpointConfigName=physical_id.rpartition("/")[2])
-        tags = client.list_tags(ResourceArn=physical_id)["Tags"]
-        return {key: value for key, value in held.items() if key in self.properties} | {"Tags": own_tags(tags)}
