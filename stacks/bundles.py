@@ -43,6 +43,7 @@ PACKAGING: Final = _modules(
     "sentiment.archive",
     "sentiment.package",
     "sentiment.labels",
+    "sentiment.probe",
     # What goes into the archive.
     "sentiment.classifier",
     "sentiment.inference",

@@ -1,7 +1,8 @@
 """Pack a trained model and its handler into the model.tar.gz that a SageMaker endpoint unpacks.
 
 Standard library only. The archive has no root folder: the model's files lie at the top, `code/inference.py`
-and the few modules it needs below `code/`. The same weights give the same bytes.
+and the few modules it needs below `code/`. The same weights give the same bytes. Beside the archive lies
+probe.json, with which a deployment checks the endpoint.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model_code.sentiment import archive
+from model_code.sentiment import archive, probe
 from model_code.sentiment.labels import LabelError, labels_of_config
 
 HERE = Path(__file__).parent
@@ -56,21 +57,23 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         package(options.weights, options.output)
-    except (PackageError, archive.ArchiveError, OSError) as error:
+    except (PackageError, archive.ArchiveError, probe.ProbeError, OSError) as error:
         print(f"package: {error}", file=sys.stderr)
         return 2
     return 0
 
 
 def package(weights: Path, output: Path) -> None:
-    """Check `weights`, pack, check the archive. Raises PackageError or ArchiveError, leaving nothing."""
+    """Check `weights`, pack, check the archive. Raises PackageError, ProbeError or ArchiveError, leaving nothing."""
     files = collect(weights)
+    questions = probe.of_weights(weights, check_config(weights / "config.json"))
     archive.write(output, files)
     try:
         verify(output, files)
     except (PackageError, archive.ArchiveError):
         output.unlink()
         raise
+    output.with_name(probe.NAME).write_bytes(questions)
     size, digest = output.stat().st_size, archive.content_sha256(output)
     print(f"{output}: {len(files)} files, {size} bytes, sha256 {digest}")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import copy
 import gzip
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -13,14 +15,27 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from model_code.sentiment import archive
+from model_code.sentiment import archive, probe
 from model_code.sentiment.archive import ArchiveError, unpack
 from model_code.sentiment.package import CODE, main, package
 
 REPOSITORY = Path(__file__).parents[2]
+PROBE: dict[str, Any] = {
+    "schema": 1,
+    "content_type": "application/json",
+    "tolerance": 0.05,
+    "labels": ["negative", "positive"],
+    "cases": [
+        {
+            "request": {"inputs": ["good film"]},
+            "answer": [[{"label": "positive", "score": 0.9}, {"label": "negative", "score": 0.1}]],
+        }
+    ],
+}
 
 
 @pytest.fixture
@@ -155,6 +170,64 @@ def test_a_model_that_would_not_serve_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert error.startswith("package: ") and message in error and error.count("\n") == 1
     assert not output.exists()
+
+
+def test_a_model_without_a_probe_gets_one_without_answers(weights: Path, tmp_path: Path) -> None:
+    (weights / "probe.json").unlink(missing_ok=True)
+    package(weights, tmp_path / "out" / "model.tar.gz")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["model.tar.gz", "probe.json"]
+    found = json.loads((tmp_path / "out" / "probe.json").read_text())
+    assert found["labels"] == ["negative", "positive"]
+    assert [case["answer"] for case in found["cases"]] == [None]
+    probe.check(found, ["negative", "positive"])
+
+
+def test_the_models_own_probe_is_published_as_it_is(weights: Path, tmp_path: Path) -> None:
+    (weights / "probe.json").write_text(json.dumps(PROBE) + "   ")
+    package(weights, tmp_path / "out" / "model.tar.gz")
+    assert (tmp_path / "out" / "probe.json").read_bytes() == (weights / "probe.json").read_bytes()
+    assert "probe.json" not in unpack(tmp_path / "out" / "model.tar.gz", tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["schema"], 2, "'schema' is 2, not 1"),
+        (["content_type"], "text/plain", "'content_type' is 'text/plain'"),
+        (["tolerance"], 5, "'tolerance' is 5, not a number from 0 to 1"),
+        (["labels"], ["positive", "negative"], "but config.json has"),
+        (["cases"], [], "at least one case"),
+        (["cases", 0], {"request": {"inputs": "a"}}, "'cases[0]' must be an object with 'request' and 'answer'"),
+        (["cases", 0, "request"], {"inputs": []}, "'cases[0].request' would be refused: 'inputs' is an empty list."),
+        (["cases", 0, "request", "parameters"], {"top_k": 1}, "must have no 'top_k'"),
+        (["cases", 0, "answer"], [], "a list of 1 answers"),
+        (["cases", 0, "answer", 0], [], "name every label once"),
+        (["cases", 0, "answer", 0, 0, "label"], "new", "name every label once"),
+        (["cases", 0, "answer", 0, 0, "score"], "high", "with a score from 0 to 1"),
+        (["cases", 0, "answer", 0, 0, "score"], 0.4, "add up to 1"),
+        (["cases", 0, "answer", 0], PROBE["cases"][0]["answer"][0][::-1], "must fall"),
+    ],
+)
+def test_a_probe_that_would_fail_the_endpoint_is_refused_and_nothing_written(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], keys: list[str | int], value: Any, message: str
+) -> None:
+    broken: Any = copy.deepcopy(PROBE)
+    inner = broken
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    (weights / "probe.json").write_text(json.dumps(broken))
+    assert main(["--weights", str(weights), "--output", str(tmp_path / "out" / "model.tar.gz")]) == 2
+    error = capsys.readouterr().err
+    assert "probe.json: " in error and message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_torn_probe_is_refused(weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in (b"{", b"\xff", b"[]", b"[" * 100_000):
+        (weights / "probe.json").write_bytes(content)
+        assert main(["--weights", str(weights), "--output", str(tmp_path / "out" / "model.tar.gz")]) == 2
+        assert "probe.json: " in capsys.readouterr().err
 
 
 def hostile(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
