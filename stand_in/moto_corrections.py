@@ -19,6 +19,7 @@ from moto.s3.models import FakeBucket
 from moto.sagemaker.models import FakeEndpointConfig, sagemaker_backends
 from moto.sagemaker.responses import SageMakerResponse
 
+from stand_in import moto_alarms
 from stand_in.executor import moto_gaps
 
 _done = False
@@ -31,6 +32,7 @@ def apply() -> None:
         return
     _done = True
     moto_gaps.close()
+    moto_alarms.correct()
     _bucket_policies_have_conditions()
     _instance_types_are_checked_elsewhere()
     _models_keep_their_isolation()

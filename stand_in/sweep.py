@@ -161,7 +161,7 @@ def _is_description(value: Any) -> bool:
 def _name(value: Any, index: int) -> str:
     if isinstance(value, SIMPLE):
         return str(value)
-    for attribute in ("arn", "id", "name"):
+    for attribute in ("arn", "id", "name", "filterName"):
         found = value.get(attribute) if isinstance(value, dict) else getattr(value, attribute, None)
         if isinstance(found, str):
             return found

@@ -218,6 +218,29 @@ def _alarm(aws: StandIn, name: str) -> Orphan:
     return name, lambda: client.delete_alarms(AlarmNames=[name])
 
 
+@_makes("AWS::CloudWatch::CompositeAlarm")
+def _composite_alarm(aws: StandIn, name: str) -> Orphan:
+    client = aws.client("cloudwatch")
+    client.put_composite_alarm(AlarmName=name, AlarmRule="FALSE")
+    return name, lambda: client.delete_alarms(AlarmNames=[name])
+
+
+@_makes("AWS::Logs::MetricFilter")
+def _metric_filter(aws: StandIn, name: str) -> Orphan:
+    client = aws.client("logs")
+    client.create_log_group(logGroupName="filtered")
+    client.put_metric_filter(
+        filterName=name, filterPattern="ERROR", logGroupName="filtered",
+        metricTransformations=[{"metricName": "m", "metricNamespace": "n", "metricValue": "1"}],
+    )  # fmt: skip
+
+    def undo() -> None:
+        client.delete_metric_filter(filterName=name, logGroupName="filtered")
+        client.delete_log_group(logGroupName="filtered")
+
+    return name, undo
+
+
 @_makes("AWS::CloudWatch::Dashboard")
 def _dashboard(aws: StandIn, name: str) -> Orphan:
     client = aws.client("cloudwatch")

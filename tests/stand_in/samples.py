@@ -390,7 +390,52 @@ def _messages(unique: str) -> Resources:
                 "Dimensions": [{"Name": "EndpointName", "Value": "e"}], "DatapointsToAlarm": 1,
                 "EvaluationPeriods": 2, "MetricName": "Invocation5XXErrors", "Namespace": "AWS/SageMaker",
                 "OKActions": [ref("Topic")], "Period": 60, "Statistic": "Sum", "Threshold": 1,
-                "Tags": tags(Name="alarm"), "TreatMissingData": "notBreaching",
+                "Tags": tags(Name="alarm"), "TreatMissingData": "notBreaching", "ActionsEnabled": False,
+                "InsufficientDataActions": [ref("Topic")], "Unit": "Count",
+            },
+        },
+        "Share": {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold", "EvaluationPeriods": 3, "Threshold": 0.05,
+                "Metrics": [
+                    {"Id": "share", "Expression": "IF(calls > 20, errors / calls, 0)", "Label": "share of errors"},
+                    *(
+                        {
+                            "Id": key, "ReturnData": False,
+                            "MetricStat": {
+                                "Metric": {
+                                    "Dimensions": [{"Name": "EndpointName", "Value": "e"}], "MetricName": name,
+                                    "Namespace": "AWS/SageMaker",
+                                },
+                                "Period": 60, "Stat": "Sum", "Unit": "Count",
+                            },
+                        }
+                        for key, name in (("errors", "Invocation5XXErrors"), ("calls", "Invocations"))
+                    ),
+                ],
+            },
+        },
+        "Either": {
+            "Type": "AWS::CloudWatch::CompositeAlarm",
+            "Properties": {
+                "ActionsEnabled": True, "AlarmActions": [ref("Topic")], "AlarmDescription": "d",
+                "AlarmName": f"either-{unique}", "InsufficientDataActions": [ref("Topic")],
+                "AlarmRule": {"Fn::Sub": 'ALARM("${Alarm}") OR (ALARM(${Percentile.Arn}) AND NOT OK("${Share}"))'},
+                "OKActions": [ref("Topic")], "Tags": tags(Name="either"),
+            },
+        },
+        "Lines": {
+            "Type": "AWS::Logs::MetricFilter",
+            "Properties": {
+                "FilterName": f"lines-{unique}", "FilterPattern": '{ $.status = "failed" }',
+                "LogGroupName": ref("Logs"),
+                "MetricTransformations": [
+                    {
+                        "MetricName": "failures", "MetricNamespace": "Ours", "MetricValue": "1", "Unit": "Count",
+                        "Dimensions": [{"Key": "code", "Value": "$.code"}],
+                    }
+                ],
             },
         },
         "Percentile": {
@@ -398,7 +443,7 @@ def _messages(unique: str) -> Resources:
             "Properties": {
                 "AlarmName": f"percentile-{unique}", "ComparisonOperator": "GreaterThanThreshold",
                 "EvaluationPeriods": 1, "ExtendedStatistic": "p99", "MetricName": "m", "Namespace": "n",
-                "Period": 60, "Threshold": 1,
+                "Period": 60, "Threshold": 1, "EvaluateLowSampleCountPercentile": "ignore",
             },
         },
         "Dashboard": {
@@ -413,6 +458,13 @@ def _serving(unique: str) -> Resources:
         "InitialInstanceCount": 1, "InitialVariantWeight": 1, "InstanceType": "ml.c7g.4xlarge",
         "ModelName": att("Model", "ModelName"), "VariantName": "main",
     }  # fmt: skip
+    challenger = {
+        "ContainerStartupHealthCheckTimeoutInSeconds": 60, "EnableSSMAccess": False, "InitialInstanceCount": 1,
+        "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-2", "InitialVariantWeight": 0.25,
+        "InstanceType": "ml.c7g.xlarge", "ModelDataDownloadTimeoutInSeconds": 300,
+        "ModelName": att("Model", "ModelName"), "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+        "VariantName": "challenger", "VolumeSizeInGB": 20,
+    }  # fmt: skip
     return {
         "Model": {
             "Type": "AWS::SageMaker::Model",
@@ -426,10 +478,13 @@ def _serving(unique: str) -> Resources:
         "Config": {
             "Type": "AWS::SageMaker::EndpointConfig",
             "Properties": {
-                "EndpointConfigName": f"config-{unique}", "KmsKeyId": att("Key"), "ProductionVariants": [variant],
+                "EndpointConfigName": f"config-{unique}", "KmsKeyId": att("Key"),
+                "ProductionVariants": [variant, challenger],
                 "DataCaptureConfig": {
-                    "CaptureOptions": [{"CaptureMode": "Input"}], "DestinationS3Uri": "s3://somewhere/captured",
-                    "EnableCapture": True, "InitialSamplingPercentage": 10,
+                    "CaptureContentTypeHeader": {"JsonContentTypes": ["application/json"]},
+                    "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+                    "DestinationS3Uri": "s3://somewhere/captured", "EnableCapture": True,
+                    "InitialSamplingPercentage": 10, "KmsKeyId": att("Key"),
                 },
                 "Tags": tags(Name="config"),
             },
@@ -465,6 +520,43 @@ def _serving(unique: str) -> Resources:
                         "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
                     },
                     "TargetValue": 70, "ScaleInCooldown": 60, "ScaleOutCooldown": 30,
+                },
+            },
+        },
+        "ByProcessors": {
+            "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+            "Properties": {
+                "PolicyName": "cpu", "PolicyType": "TargetTrackingScaling", "ScalingTargetId": ref("Target"),
+                "TargetTrackingScalingPolicyConfiguration": {
+                    "CustomizedMetricSpecification": {
+                        "Dimensions": [{"Name": "VariantName", "Value": "main"}], "MetricName": "CPUUtilization",
+                        "Namespace": "/aws/sagemaker/Endpoints", "Statistic": "Average", "Unit": "Percent",
+                    },
+                    "DisableScaleIn": False, "TargetValue": 900,
+                },
+            },
+        },
+        "ByExpression": {
+            "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+            "Properties": {
+                "PolicyName": "expression", "PolicyType": "TargetTrackingScaling", "ScalingTargetId": ref("Target"),
+                "TargetTrackingScalingPolicyConfiguration": {
+                    "CustomizedMetricSpecification": {
+                        "Metrics": [
+                            {"Id": "share", "Expression": "cpu / 16", "Label": "per processor", "ReturnData": True},
+                            {
+                                "Id": "cpu", "ReturnData": False,
+                                "MetricStat": {
+                                    "Metric": {
+                                        "Dimensions": [{"Name": "VariantName", "Value": "main"}],
+                                        "MetricName": "CPUUtilization", "Namespace": "/aws/sagemaker/Endpoints",
+                                    },
+                                    "Stat": "Average",
+                                },
+                            },
+                        ]
+                    },
+                    "TargetValue": 60,
                 },
             },
         },
@@ -561,6 +653,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "Budget": {"Budget.BudgetLimit": {"Amount": 200, "Unit": "USD"}},
     "Alarm": {"Threshold": 2, "AlarmDescription": "changed", "OKActions": None, "Tags": tags(x="y")},
+    "Either": {"AlarmRule": {"Fn::Sub": 'ALARM("${Share}")'}, "ActionsEnabled": False, "Tags": tags(x="y")},
+    "Lines": {
+        "FilterPattern": "ERROR",
+        "MetricTransformations": [
+            {"MetricName": "errors", "MetricNamespace": "Ours", "MetricValue": "1", "DefaultValue": 0}
+        ],
+    },
     "Dashboard": {"DashboardBody": '{"widgets": [{"type": "text"}]}'},
     "Model": {"Tags": tags(x="y")},
     "Config": {"Tags": tags(x="y")},
@@ -584,6 +683,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 ATTRIBUTES = {
     "Address": "AllocationId",
     "Alarm": "Arn",
+    "Either": "Arn",
     "Bucket": "RegionalDomainName",
     "Config": "EndpointConfigName",
     "Endpoint": "Id",

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
-from stand_in.cloudformation.shapes import own_tags, pick, tag_changes, tag_map, unless_gone
+from stand_in.cloudformation.shapes import (
+    lower_camel,
+    own_tags,
+    pick,
+    tag_changes,
+    tag_map,
+    unless_gone,
+    upper_camel,
+)
 
 
 @register
@@ -67,6 +75,63 @@ class LogGroup(Resource):
             "RetentionInDays": held.get("retentionInDays"),
             "KmsKeyId": held.get("kmsKeyId"),
             "Tags": own_tags({"Key": key, "Value": value} for key, value in tags.items()),
+        }
+
+
+@register
+class MetricFilter(Resource):
+    """Turns lines of a log group into a metric."""
+
+    type_name = "AWS::Logs::MetricFilter"
+    properties = frozenset({"FilterName", "FilterPattern", "LogGroupName", "MetricTransformations"})
+    replace_on = frozenset({"FilterName", "LogGroupName"})
+
+    def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        name = props.get("FilterName") or ctx.generate_name(logical_id)
+        return self._put(ctx, name, props)
+
+    def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
+        # moto's PutMetricFilter adds a second one under the same name.
+        self.delete(ctx, physical_id, old)
+        return self._put(ctx, physical_id, new)
+
+    @staticmethod
+    def _put(ctx: Context, name: str, props: Properties) -> Created:
+        transformations = []
+        for one in props["MetricTransformations"]:
+            wanted = lower_camel({key: value for key, value in one.items() if key != "Dimensions"})
+            if "Dimensions" in one:
+                # A list of names and values in templates, a dictionary in the API.
+                wanted["dimensions"] = {each["Key"]: each["Value"] for each in one["Dimensions"]}
+            transformations.append(wanted)
+        ctx.client("logs").put_metric_filter(
+            filterName=name,
+            filterPattern=props["FilterPattern"],
+            logGroupName=props["LogGroupName"],
+            metricTransformations=transformations,
+        )
+        return Created(physical_id=name)
+
+    def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
+        group = props["LogGroupName"]
+        unless_gone(lambda: ctx.client("logs").delete_metric_filter(filterName=physical_id, logGroupName=group))
+
+    def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
+        found = ctx.client("logs").describe_metric_filters(
+            filterNamePrefix=physical_id, logGroupName=props["LogGroupName"]
+        )["metricFilters"]
+        held = next(one for one in found if one["filterName"] == physical_id)
+        transformations = []
+        for one in held["metricTransformations"]:
+            shown = upper_camel({key: value for key, value in one.items() if key != "dimensions"})
+            if "dimensions" in one:
+                shown["Dimensions"] = [{"Key": key, "Value": value} for key, value in one["dimensions"].items()]
+            transformations.append(shown)
+        return {
+            "FilterName": held["filterName"],
+            "FilterPattern": held["filterPattern"],
+            "LogGroupName": held["logGroupName"],
+            "MetricTransformations": transformations,
         }
 
 

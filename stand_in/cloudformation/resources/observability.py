@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any, ClassVar
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, register
 from stand_in.cloudformation.shapes import document, own_tags, tag_changes, unless_gone
 
 
-@register
-class Alarm(Resource):
-    """An alarm on one metric."""
+class AnyAlarm(Resource):
+    """What alarms on metrics and alarms on alarms have in common."""
 
-    type_name = "AWS::CloudWatch::Alarm"
-    properties = frozenset(
-        {
-            "AlarmActions",
-            "AlarmDescription",
-            "AlarmName",
-            "ComparisonOperator",
-            "DatapointsToAlarm",
-            "Dimensions",
-            "EvaluationPeriods",
-            "ExtendedStatistic",
-            "MetricName",
-            "Namespace",
-            "OKActions",
-            "Period",
-            "Statistic",
-            "Tags",
-            "Threshold",
-            "TreatMissingData",
-        }
-    )
     replace_on = frozenset({"AlarmName"})
+    call: ClassVar[str]
+    """The method of the API's client that makes and changes one."""
+    held_under: ClassVar[str]
+    """Where DescribeAlarms lists it; its `AlarmTypes` are the same word without the plural."""
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         return self._put(ctx, props.get("AlarmName") or ctx.generate_name(logical_id), props)
@@ -41,26 +24,82 @@ class Alarm(Resource):
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         made = self._put(ctx, physical_id, new)
         gone, tags = tag_changes(old, new)
-        # PutMetricAlarm leaves the tags of an alarm that exists alone.
+        # Neither of the two calls touches the tags of an alarm that exists.
         ctx.client("cloudwatch").untag_resource(ResourceARN=made.attributes["Arn"], TagKeys=gone)
         ctx.client("cloudwatch").tag_resource(ResourceARN=made.attributes["Arn"], Tags=tags)
         return made
 
-    @staticmethod
-    def _put(ctx: Context, name: str, props: Properties) -> Created:
-        client = ctx.client("cloudwatch")
-        client.put_metric_alarm(**(props | {"AlarmName": name}))
-        arn = client.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["AlarmArn"]
-        return Created(physical_id=name, attributes={"Arn": arn})
+    def _put(self, ctx: Context, name: str, props: Properties) -> Created:
+        getattr(ctx.client("cloudwatch"), self.call)(**(props | {"AlarmName": name}))
+        return Created(physical_id=name, attributes={"Arn": self._held(ctx, name)["AlarmArn"]})
+
+    def _held(self, ctx: Context, name: str) -> dict[str, Any]:
+        answer = ctx.client("cloudwatch").describe_alarms(
+            AlarmNames=[name], AlarmTypes=[self.held_under.removesuffix("s")]
+        )
+        held: dict[str, Any] = answer[self.held_under][0]
+        return held
 
     def delete(self, ctx: Context, physical_id: str, props: Properties) -> None:
         unless_gone(lambda: ctx.client("cloudwatch").delete_alarms(AlarmNames=[physical_id]))
 
     def read(self, ctx: Context, physical_id: str, props: Properties) -> Properties:
-        client = ctx.client("cloudwatch")
-        held = client.describe_alarms(AlarmNames=[physical_id])["MetricAlarms"][0]
-        tags = client.list_tags_for_resource(ResourceARN=held["AlarmArn"])["Tags"]
+        held = self._held(ctx, physical_id)
+        tags = ctx.client("cloudwatch").list_tags_for_resource(ResourceARN=held["AlarmArn"])["Tags"]
         return {key: value for key, value in held.items() if key in self.properties} | {"Tags": own_tags(tags)}
+
+
+@register
+class Alarm(AnyAlarm):
+    """An alarm on one metric, or on an expression over several."""
+
+    type_name = "AWS::CloudWatch::Alarm"
+    properties = frozenset(
+        {
+            "ActionsEnabled",
+            "AlarmActions",
+            "AlarmDescription",
+            "AlarmName",
+            "ComparisonOperator",
+            "DatapointsToAlarm",
+            "Dimensions",
+            "EvaluateLowSampleCountPercentile",
+            "EvaluationPeriods",
+            "ExtendedStatistic",
+            "InsufficientDataActions",
+            "MetricName",
+            "Metrics",
+            "Namespace",
+            "OKActions",
+            "Period",
+            "Statistic",
+            "Tags",
+            "Threshold",
+            "TreatMissingData",
+            "Unit",
+        }
+    )
+    call, held_under = "put_metric_alarm", "MetricAlarms"
+
+
+@register
+class CompositeAlarm(AnyAlarm):
+    """An alarm on the states of other alarms."""
+
+    type_name = "AWS::CloudWatch::CompositeAlarm"
+    properties = frozenset(
+        {
+            "ActionsEnabled",
+            "AlarmActions",
+            "AlarmDescription",
+            "AlarmName",
+            "AlarmRule",
+            "InsufficientDataActions",
+            "OKActions",
+            "Tags",
+        }
+    )
+    call, held_under = "put_composite_alarm", "CompositeAlarms"
 
 
 @register
