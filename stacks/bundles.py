@@ -28,10 +28,13 @@ TRAINING: Final = _modules(
     "sentiment.arguments",
     "sentiment.batches",
     "sentiment.checkpoints",
+    # Answers the probe as the endpoint will.
+    "sentiment.classifier",
     "sentiment.data",
     "sentiment.labels",
     "sentiment.metrics",
     "sentiment.models",
+    "sentiment.probing",
     "sentiment.ranks",
     "sentiment.recipe",
     "sentiment.report",

@@ -1,4 +1,4 @@
-"""What a training leaves: the model's folder and metrics.json."""
+"""What a training leaves: the model's folder, probe.json and metrics.json."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from model_code.sentiment.data import Data
+from model_code.sentiment.probing import write_probe
 from model_code.sentiment.ranks import Ranks
 
 METRICS = "metrics.json"
@@ -28,11 +29,12 @@ def write_output(
     arguments: Mapping[str, Any],
     ranks: Ranks,
 ) -> None:
-    """config.json, model.safetensors, the tokenizer; then metrics.json, which says that the rest is whole."""
+    """config.json, model.safetensors, tokenizer, probe.json; then metrics.json, which says that the rest is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).unlink(missing_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    write_probe(folder, data.splits[data.held_out])
     best = max(history, key=lambda entry: float(entry["macro_recall"]))
     report = {
         "schema": 1,

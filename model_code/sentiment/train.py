@@ -4,7 +4,8 @@ One device:     python -m model_code.sentiment.train --base-model M --data D --o
 Every GPU:      torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...
 Two CPU ranks:  torchrun --standalone --nproc-per-node=2 -m model_code.sentiment.train ...
 
-Writes config.json (with the data's labels), model.safetensors, the tokenizer and metrics.json to --output.
+Writes config.json (with the data's labels), model.safetensors, the tokenizer, probe.json and metrics.json to
+--output.
 Started again with the same --checkpoints it goes on where it stopped, and ends with the same weights as a run
 that was never stopped.
 """
