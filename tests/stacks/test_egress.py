@@ -20,7 +20,7 @@ from tests.stacks.synthesis import Synthesized
 from torchlift.network_endpoints import INTERFACES
 
 DOCUMENT = REPO_ROOT / "docs/egress.md"
-# What a command line names → the services that it calls. An image's layers and a wait condition's signal are S3 objects.
+# What a command line names → the services that it calls. Layers of images and signals are S3 objects.
 CALLS = {
     "autoscaling": {"autoscaling"},
     "docker login": {"ecr.dkr"},
