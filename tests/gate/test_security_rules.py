@@ -66,6 +66,72 @@ def test_other_settings(changes: dict[str, object], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+Finding = tuple[str, str]
+"""(rule, path of the construct)"""
+EVERYTHING = {"training.mode": "interactive", "sentiment.endpoint.kms": False}
+"""Settings that bring every acknowledgement of ours about."""
+
+
+def findings(plugins: dict[str, Any], kind: str) -> set[Finding]:
+    """The `violations` or `suppressedViolations` of all plugins."""
+    return {
+        (item["ruleName"], construct["constructPath"])
+        for plugin in plugins.values()
+        for item in plugin.get(kind, ())
+        for construct in item["violatingConstructs"]
+    }
+
+
+def acknowledgements(folder: Path) -> set[tuple[str, str]]:
+    """{(path, id of the finding)} of all that the constructs acknowledge themselves."""
+    return {
+        (path.lstrip("/"), finding)
+        for file in folder.glob("*.metadata.json")
+        for path, entries in json.loads(file.read_text()).items()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for finding in entry["data"]
+    }
+
+
+def test_every_reason_is_needed_and_stands_on_the_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its acknowledgement each finding comes back: no reason is dead, none hides more than its own."""
+    import app as torchlift_app
+
+    settings = edited("prod", EVERYTHING, tmp_path)
+    done = in_subprocess(
+        str(settings), tmp_path / "with", environment={**os.environ, "CDK_VALIDATION": "true"}, checks="nag"
+    )
+    assert done.returncode == 0, done.stderr
+    plugins = report(tmp_path / "with")
+    suppressed = findings(plugins, "suppressedViolations")
+    used = {
+        (item["acknowledgedAt"], item["acknowledgedId"])
+        for plugin in plugins.values()
+        for item in plugin.get("suppressedViolations", ())
+    }
+    own = acknowledgements(tmp_path / "with")
+    assert {finding for _, finding in own} >= {
+        "AwsSolutions::AwsSolutions-AS3",
+        "AwsSolutions::AwsSolutions-EC29",
+        "AwsSolutions::AwsSolutions-S1",
+        "NIST.800.53.R5::NIST.800.53.R5-SageMakerEndpointConfigurationKMSKeyConfigured",
+    }
+    assert own <= used, "an acknowledgement that suppresses nothing"
+    for item in (item for plugin in plugins.values() for item in plugin.get("suppressedViolations", ())):
+        for construct in item["violatingConstructs"]:
+            # On the resource, or on the role or bucket whose policy or part it is: never on a stack.
+            assert construct["constructPath"].startswith(item["acknowledgedAt"])
+            assert item["acknowledgedAt"].count("/") >= 1
+
+    monkeypatch.setattr(cdk.Validations, "acknowledge", lambda *_: None)
+    app = cdk.App(context={**CONTEXT, "deployment": str(settings), "checks": "nag"}, outdir=str(tmp_path / "without"))
+    torchlift_app.build(app)
+    with pytest.raises(RuntimeError):
+        app.synth()
+    assert findings(report(tmp_path / "without"), "violations") == suppressed
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> cdk.App:
     return cdk.App(context=CONTEXT, outdir=str(tmp_path / "cdk.out"), builtin_cloud_formation_validation=False)
