@@ -1,93 +1,124 @@
-"""The operator's command `torchlift`: look at a deployment and talk to what it serves.
+"""The operator's command `torchlift`: look at a deployment, and do to it what a deploy does not do.
 
-It reads settings and what the stacks put out (parameters, stack states); it never imports the stacks.
+This module only parses and dispatches. A command is a function that takes the arguments, the settings and a console
+and returns the exit status; its docstring is its help. None of them imports the stacks.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 
-from model_code.sentiment import client as sentiment
+from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
-from operations.status import status_table
-from settings import Settings, SettingsError, load_settings, names
+from operations import endpoint, status
+from operations.failure import CommandFailed, sentence
+from operations.versions import commands as versions
+from settings import Settings, SettingsError, load_settings
 
-EXIT_OK, EXIT_FAILED = 0, 1
+EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
+Command = Callable[[argparse.Namespace, Settings, Console], int]
+STATUSES = "exit status: 0 done, 1 failed (one sentence on standard error), 2 wrong usage, 130 interrupted"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 1 with one clear sentence on standard error otherwise."""
+    """Run one command; returns the exit status, with one clear sentence on standard error unless it is 0."""
     arguments = _parser().parse_args(argv)
     console = Console()
     try:
-        settings = load_settings(arguments.deployment)
-        return int(arguments.command(arguments, settings, console))
+        return int(arguments.command(arguments, load_settings(arguments.deployment), console))
     except SettingsError as error:
         print(error, file=sys.stderr)
-    except (ClientError, BotoCoreError, RequestError, sentiment.AnswerError) as error:
-        print(f"torchlift {arguments.name}: {error}", file=sys.stderr)
+    except (ClientError, BotoCoreError) as error:
+        _complain(arguments, sentence(error))
+    except (CommandFailed, RequestError, AnswerError, OSError) as error:
+        _complain(arguments, str(error))
+    except KeyboardInterrupt:
+        _complain(arguments, "interrupted")
+        return EXIT_INTERRUPTED
     return EXIT_FAILED
 
 
+def _complain(arguments: argparse.Namespace, text: str) -> None:
+    print(f"torchlift {arguments.name}: {text}", file=sys.stderr)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="torchlift", description="Look at a deployment and talk to what it serves.")
+    parser = argparse.ArgumentParser(
+        prog="torchlift",
+        description="Look at a deployment, and do to it what a deploy does not do.",
+        epilog=f"`torchlift COMMAND --help` has examples and the IAM actions that a command needs. {STATUSES}",
+    )
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
-
-    def add(name: str, command: Any, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument(
-            "deployment", help="the name of a file in deployments/, without .toml; or a path to a .toml file"
-        )
-        sub.set_defaults(command=command)
-        return sub
-
-    add("check", _check, "Validate deployments/<deployment>.toml and print every problem at once.")
-    add("status", _status, "Show the stacks of a deployment and what they put out.")
-    invoke = add("invoke", _invoke, "Send texts to the sentiment endpoint and print labels and scores.")
+    _add(commands, "check", check)
+    _add(commands, "status", status.show)
+    invoke = _add(commands, "invoke", endpoint.invoke)
     invoke.add_argument("text", nargs="+", help="a text to classify; quote it")
     invoke.add_argument("--top-k", type=int, default=1, help="labels per text, best first (default: 1)")
+    invoke.add_argument("--variant", help="ask this production variant, such as a challenger, whatever its weight")
+    _add_versions(commands)
     return parser
 
 
-def _check(arguments: argparse.Namespace, _: Settings, console: Console) -> int:
+def _add_versions(commands: Any) -> None:
+    group = commands.add_parser("versions", help="The model versions of a deployment: list, publish, promote, delete.")
+    inner = group.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    listing = _add(inner, "list", versions.list_versions)
+    show = _add(inner, "show", versions.show_version)
+    show.add_argument("version", help="16 digits of 0-9 and a-f")
+    for sub in (listing, show):
+        sub.add_argument("--json", action="store_true", help="print JSON")
+    publish = _add(inner, "publish", versions.publish_version)
+    publish.add_argument("folder", help="a trained model's folder")
+    promote = _add(inner, "promote", versions.promote_version, deployment="the deployment that has the version")
+    promote.add_argument("to", help="the deployment that gets it")
+    promote.add_argument("version", help="16 digits of 0-9 and a-f")
+    promote.add_argument("--from-profile", metavar="PROFILE", help="AWS profile that reads the one")
+    promote.add_argument("--to-profile", metavar="PROFILE", help="AWS profile that writes the other")
+    delete = _add(inner, "delete", versions.delete_version)
+    delete.add_argument("version", help="16 digits of 0-9 and a-f")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add(
+    commands: Any, name: str, command: Command, *, deployment: str = "the deployment to work on"
+) -> argparse.ArgumentParser:
+    """A subcommand that does `command`, with the first line of its docstring as help and the rest below it."""
+    first, _, rest = (inspect.getdoc(command) or "").partition("\n\n")
+    sub: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=first,
+        description=first,
+        epilog="\n\n".join(_filled(paragraph) for paragraph in [*rest.split("\n\n"), STATUSES] if paragraph),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sub.add_argument("deployment", help=f"{deployment}: a file in deployments/, without .toml; or a path to a .toml")
+    sub.set_defaults(command=command)
+    return sub
+
+
+def _filled(paragraph: str) -> str:
+    """A paragraph of a docstring at the width of a terminal; examples stay as they are written."""
+    return paragraph if paragraph.startswith("example") else textwrap.fill(" ".join(paragraph.split()), 80)
+
+
+def check(arguments: argparse.Namespace, _: Settings, console: Console) -> int:
+    """Validate deployments/<deployment>.toml and print every problem at once.
+
+    example: torchlift check prod
+
+    IAM: none; nothing is asked of AWS
+    """
     given = arguments.deployment
     path = given if given.endswith(".toml") else f"deployments/{given}.toml"
     console.print(f"{path} is valid.", markup=False, highlight=False)
-    return EXIT_OK
-
-
-def _status(_: argparse.Namespace, settings: Settings, console: Console) -> int:
-    table = status_table(boto3.Session(region_name=settings.deployment.region), settings.deployment.name)
-    if table is None:
-        print(
-            f"No stack of deployment '{settings.deployment.name}' exists in {settings.deployment.region}.",
-            file=sys.stderr,
-        )
-        return EXIT_FAILED
-    console.print(table)
-    return EXIT_OK
-
-
-def _invoke(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    session = boto3.Session(region_name=settings.deployment.region)
-    parameter = names.parameter_name(settings.deployment.name, "sentiment", "endpoint")
-    ssm = session.client("ssm")
-    try:
-        endpoint = ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
-    except ssm.exceptions.ParameterNotFound:
-        print(f"Nothing is deployed: the SSM parameter {parameter} does not exist.", file=sys.stderr)
-        return EXIT_FAILED
-    answers = sentiment.ask(endpoint, arguments.text, top_k=arguments.top_k, client=session.client("sagemaker-runtime"))
-    for text, predictions in zip(arguments.text, answers, strict=True):
-        labels = "  ".join(f"{prediction.label} {prediction.score:.3f}" for prediction in predictions)
-        console.print(f"{labels}  {text}", markup=False, highlight=False)
     return EXIT_OK
 
 

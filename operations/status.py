@@ -1,23 +1,38 @@
-"""What is deployed, from the stacks themselves."""
+"""`torchlift status`: what is deployed, serving, ringing and running."""
 
 from __future__ import annotations
 
-import boto3
+import argparse
+from typing import Any
+
+from rich.console import Console
 from rich.table import Table
 
-from settings import names
+from operations.account import Account
+from operations.failure import CommandFailed
+from settings import Settings
 
 
-def status_table(session: boto3.Session, deployment: str) -> Table | None:
-    """A row a stack of `deployment`: state and outputs. None when there is no stack."""
-    prefix = names.stack_name(deployment, "")
-    pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
-    stacks = [stack for page in pages for stack in page["Stacks"] if stack["StackName"].startswith(prefix)]
+def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
+    """Show the stacks, the endpoint, alarms that ring and jobs that run.
+
+    example: torchlift status dev
+
+    IAM: cloudformation:DescribeStacks
+    """
+    account = Account(settings)
+    stacks = account.stacks()
     if not stacks:
-        return None
+        raise CommandFailed(f"no stack of deployment '{account.deployment}' exists in {account.region}.")
+    console.print(stack_table(stacks, account.deployment))
+    return 0
+
+
+def stack_table(stacks: list[dict[str, Any]], deployment: str) -> Table:
+    """A row a stack: state, and what it puts out for people."""
     table = Table("stack", "state", title=f"Deployment {deployment}")
     table.add_column("outputs", overflow="fold")
-    for stack in sorted(stacks, key=lambda item: item["StackName"]):
+    for stack in stacks:
         outputs = [
             f"{output['OutputKey']} = {output['OutputValue']}"
             for output in stack.get("Outputs", [])

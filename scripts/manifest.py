@@ -66,12 +66,20 @@ def make(folder: Path, manifest: Path) -> list[str]:
         "hash": os.environ.get("TORCHLIFT_HASH", ""),
         "job": os.environ.get("TORCHLIFT_JOB", ""),
         "created_by": creator,
+        "inputs": inputs(os.environ.get("TORCHLIFT_INPUTS", "")),
         "files": [describe(folder, name) for name in files],
         "versions": {"python": platform.python_version(), "source": source},
     }
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     manifest.write_text(text + "\n", encoding="utf-8")
     return []
+
+
+def inputs(entries: str) -> dict[str, str]:
+    """Return {input: prefix or object in its bucket} of TORCHLIFT_INPUTS: what this result was made from."""
+    pairs = (entry.partition("=") for entry in entries.split())
+    # Prefixes carry content hashes; the bucket would say whose account this is.
+    return {name: uri.partition("s3://")[2].partition("/")[2] for name, _, uri in pairs}
 
 
 def verify(folder: Path, manifest: Path, *, exact: bool, prune: bool) -> list[str]:

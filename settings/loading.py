@@ -51,7 +51,8 @@ def _read(path: Path, *, name: str, root: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = sorted(item.stem for item in (root / "deployments").glob("*.toml"))
-        right = nearest(name, known, "") or "one of: " + ", ".join(known)
+        close = nearest(name, known, "")
+        right = ", ".join(known) if not close else f"{close}; there are {', '.join(known)}"
         problem = Problem(key="deployment", given=name, reason=f"There is no file {source}.", right=right)
     except tomllib.TOMLDecodeError as error:
         problem = Problem(key="(file)", given=source, reason=f"It is not valid TOML: {error}.", right="TOML 1.0")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from settings import REPO_ROOT
 from tests.stacks.synthesis import edited, in_subprocess
 
 
@@ -22,9 +23,11 @@ def refused(deployment: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_unknown_deployment(tmp_path: Path) -> None:
     done = refused("prd", tmp_path)
+    known = ", ".join(sorted(path.stem for path in (REPO_ROOT / "deployments").glob("*.toml")))
     assert done.stderr == (
         "deployments/prd.toml has 1 problem:\n"
-        "  - deployment: given 'prd'. There is no file deployments/prd.toml. Right would be: prod\n"
+        "  - deployment: given 'prd'. There is no file deployments/prd.toml. "
+        f"Right would be: prod; there are {known}\n"
     )
     assert not list((tmp_path / "cdk.out").iterdir())
 

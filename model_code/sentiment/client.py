@@ -43,8 +43,17 @@ def parse_answer(body: bytes, *, texts: int) -> list[list[Judgement]]:
     return rows
 
 
-def ask(endpoint: str, texts: Sequence[str], *, top_k: int | None = None, client: Any = None) -> list[list[Judgement]]:
+def ask(
+    endpoint: str,
+    texts: Sequence[str],
+    *,
+    top_k: int | None = None,
+    variant: str | None = None,
+    client: Any = None,
+) -> list[list[Judgement]]:
     """Judgements of `texts` by a SageMaker endpoint; `client` is a boto3 sagemaker-runtime client.
+
+    `variant` asks that production variant, whatever the weights say.
 
     Raises RequestError with the endpoint's own sentence when it refuses the request.
     """
@@ -52,9 +61,10 @@ def ask(endpoint: str, texts: Sequence[str], *, top_k: int | None = None, client
         import boto3
 
         client = boto3.client("sagemaker-runtime")
+    target = {} if variant is None else {"TargetVariant": variant}
     try:
         answer = client.invoke_endpoint(
-            EndpointName=endpoint, Body=build_request(texts, top_k=top_k), ContentType=JSON, Accept=JSON
+            EndpointName=endpoint, Body=build_request(texts, top_k=top_k), ContentType=JSON, Accept=JSON, **target
         )
     except client.exceptions.ModelError as error:
         raise _refusal(error.response) from error

@@ -40,6 +40,16 @@ def test_a_folder_agrees_with_its_own_manifest(manifest: ModuleType, folder: Pat
     assert manifest.verify(folder, written, exact=True, prune=False) == []
 
 
+def test_a_manifest_says_what_its_result_was_made_from_and_not_in_whose_bucket(
+    manifest: ModuleType, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHLIFT_INPUTS", "weights=s3://bucket/weights/ab/ data=plain+s3://theirs/folder/")
+    assert manifest.make(folder, tmp_path / "manifest.json") == []
+    text = (tmp_path / "manifest.json").read_text()
+    assert json.loads(text)["inputs"] == {"weights": "weights/ab/", "data": "folder/"}
+    assert "bucket" not in text and "theirs" not in text
+
+
 @pytest.mark.parametrize(
     ("content", "said"), [("wEights", "SHA-256 differs"), ("w", "has 1 bytes, not 7"), (None, "is missing")]
 )

@@ -1,0 +1,111 @@
+"""Make what a deployment leaves in an account: bucket, versions, packages, endpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from settings import names
+
+REGION = "us-west-2"
+ROLE = "arn:aws:iam::123456789012:role/endpoint"
+
+
+def client(service: str) -> Any:
+    """A boto3 client in the deployments' region."""
+    return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
+
+
+def foundation(deployment: str) -> str:
+    """The Foundation stack with its bucket; returns the bucket's name."""
+    bucket = f"artifacts-{deployment}"
+    template = {
+        "Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": bucket}}},
+        "Outputs": {names.OUTPUT_BUCKET: {"Value": {"Ref": "Bucket"}}},
+    }
+    client("cloudformation").create_stack(
+        StackName=names.stack_name(deployment, "Foundation"), TemplateBody=json.dumps(template)
+    )
+    return bucket
+
+
+def model_folder(folder: Path, *, value: int = 0, labels: int = 2) -> Path:
+    """A model that packaging accepts, a few bytes long; `value` makes it another one."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(
+        json.dumps(
+            {
+                "architectures": ["RobertaForSequenceClassification"],
+                "id2label": {str(index): f"label {index}" for index in range(labels)},
+                "label2id": {f"label {index}": index for index in range(labels)},
+            }
+        )
+    )
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_text("{}")
+    (folder / "metrics.json").write_text(json.dumps({"held_out": {"macro_recall": 0.5 + value / 100}}))
+    data = struct.pack(f"<{2 * 4}f", *([float(value)] * 8))
+    header = json.dumps(
+        {"classifier.weight": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, len(data)]}}
+    ).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
+    return folder
+
+
+def version(bucket: str, name: str, *, files: dict[str, bytes] | None = None, complete: bool = True) -> str:
+    """A version as a training job publishes it; without its manifest unless `complete`."""
+    s3, held = client("s3"), files or {"model.safetensors": name.encode(), "metrics.json": b'{"held_out": {"f1": 0.7}}'}
+    for file, body in held.items():
+        s3.put_object(Bucket=bucket, Key=f"weights/sentiment/{name}/{file}", Body=body)
+    if complete:
+        document = {
+            "schema": 1,
+            "hash": name,
+            "job": "sentiment-train",
+            "created_by": "i-0123456789abcdef0",
+            "inputs": {"base_model": "inputs/aaaa/", "data": "inputs/bbbb/"},
+            "files": [
+                {"path": file, "size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+                for file, body in held.items()
+            ],
+            "versions": {},
+        }
+        s3.put_object(Bucket=bucket, Key=f"weights/sentiment/{name}/manifest.json", Body=json.dumps(document).encode())
+    return name
+
+
+def endpoint(deployment: str, bucket: str, variants: dict[str, str], *, inputs: bool = True) -> str:
+    """An endpoint with a variant for each version; without `inputs` the packages do not say what they hold."""
+    sagemaker, name = client("sagemaker"), names.endpoint_name(deployment, "sentiment", "ml.c7g.4xlarge")
+    for variant, held in variants.items():
+        prefix = f"packages/sentiment/{hashlib.sha256(held.encode()).hexdigest()[:16]}"
+        document = {"inputs": {"weights": f"weights/sentiment/{held}/"}} if inputs else {}
+        client("s3").put_object(Bucket=bucket, Key=f"{prefix}/manifest.json", Body=json.dumps(document).encode())
+        sagemaker.create_model(
+            ModelName=f"{name}-{variant}",
+            ExecutionRoleArn=ROLE,
+            PrimaryContainer={"Image": "image", "ModelDataUrl": f"s3://{bucket}/{prefix}/model.tar.gz"},
+        )
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=f"{name}-config",
+        ProductionVariants=[
+            {
+                "VariantName": variant,
+                "ModelName": f"{name}-{variant}",
+                "InstanceType": "ml.c5.xlarge",  # moto knows no Graviton types
+                "InitialInstanceCount": 1,
+                "InitialVariantWeight": 1.0,
+            }
+            for variant in variants
+        ],
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=f"{name}-config")
+    client("ssm").put_parameter(
+        Name=names.parameter_name(deployment, "sentiment", "endpoint"), Value=name, Type="String"
+    )
+    return name
