@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from model_code.sentiment.package import PackageError, collect
+from model_code.sentiment import probe
+from model_code.sentiment.package import PackageError, check_config, collect
 from operations.failure import CommandFailed
 from operations.versions.store import Store, Version, make_manifest
 
@@ -46,7 +47,8 @@ def model_files(folder: Path) -> Sequence[str]:
         raise CommandFailed(f"{folder} is no folder.")
     try:
         files = [name for name in collect(folder) if not name.startswith("code/")]
-    except PackageError as error:
+        probe.of_weights(folder, check_config(folder / "config.json"))
+    except (PackageError, probe.ProbeError) as error:
         raise CommandFailed(f"{error}. A version is a folder with config.json, tokenizer and weights.") from None
     return sorted({*files, *(name for name in REPORTS if (folder / name).is_file())})
 

@@ -113,6 +113,7 @@ def test_jobs_accept_what_was_published(tmp_path: Path) -> None:
         (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json"),
         (lambda folder: (folder / "config.json").write_text("{}"), "config.json"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"half"), "safetensors"),
+        (lambda folder: (folder / "probe.json").write_text("{}"), "probe.json"),
     ],
 )
 def test_a_folder_that_would_not_serve_is_refused_before_anything_is_sent(
