@@ -32,7 +32,11 @@ class StandIn:
         home = state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
         self._clients = Clients(base_url)
-        self.environment = isolated_environment(base_url=base_url, region=region, root=root, home=home)
+        self.environment = isolated_environment(base_url=base_url, region=region, root=root, home=home) | {
+            # The app is this checkout's, whichever one is installed. Jobs and servers get no such thing: they must
+            # run what their bundles and archives bring.
+            "PYTHONPATH": os.pathsep.join([str(root), str(root / "constructs")])
+        }
 
     def client(self, service: str) -> Any:
         """A boto3 client for `service` that can only reach the stand-in; one per service, shared by threads."""
