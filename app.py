@@ -22,8 +22,7 @@ def build(app: cdk.App) -> None:
     if settings.training is not None:
         training = Training(app, settings=settings, training=settings.training, foundation=foundation)
         if settings.sentiment is not None:
-            endpoint = settings.sentiment.endpoint
-            Graviton(app, settings=settings, endpoint=endpoint, foundation=foundation, training=training)
+            Graviton(app, settings=settings, sentiment=settings.sentiment, foundation=foundation, training=training)
     if app.node.try_get_context("checks") == "nag":
         # The rules are no part of what synth needs.
         from torchlift.nag import add_rules

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from settings import hardware, names
+from settings.endpoint_models import Challenger
 from settings.errors import Problem
 from settings.images import base_image
 from settings.rule import Values, nearest, rule
@@ -20,29 +21,61 @@ def _endpoint_needs_weights(values: Values, _: Path) -> Iterator[Problem]:
             key="training",
             given=None,
             reason="The endpoint serves what a [training] section says: trained here, or brought.",
-            right='a [training] section; with mode = "skip" and a weights_uri it trains nothing',
+            right='a [training] section; with mode = "skip" and weights_uri or sentiment.version it trains nothing',
         )
 
 
 @rule(f"{_ENDPOINT}.min_instances", f"{_ENDPOINT}.initial_instances", f"{_ENDPOINT}.max_instances")
-def _counts(values: Values, _: Path) -> Iterator[Problem]:
+def _main_counts(values: Values, _: Path) -> Iterator[Problem]:
     low, first, high = (values[f"{_ENDPOINT}.{name}_instances"] for name in ("min", "initial", "max"))
+    yield from _counts(_ENDPOINT, low, first, high)
+
+
+@rule(f"{_ENDPOINT}.challengers")
+def _challenger_counts(values: Values, _: Path) -> Iterator[Problem]:
+    for key, one in _challengers(values):
+        yield from _counts(key, one.min_instances, one.initial_instances, one.max_instances)
+
+
+def _counts(key: str, low: int, first: int, high: int) -> Iterator[Problem]:
     if low > high:
-        yield Problem(
-            key=f"{_ENDPOINT}.max_instances", given=high, reason=f"min_instances is {low}.", right=f"{low} or more"
-        )
+        yield Problem(key=f"{key}.max_instances", given=high, reason=f"min_instances is {low}.", right=f"{low} or more")
     elif not low <= first <= high:
         yield Problem(
-            key=f"{_ENDPOINT}.initial_instances",
+            key=f"{key}.initial_instances",
             given=first,
             reason="An autoscaled variant starts within its limits.",
             right=f"{low} to {high}",
         )
 
 
+@rule(f"{_ENDPOINT}.challengers")
+def _challenger_names(values: Values, _: Path) -> Iterator[Problem]:
+    taken = {names.MAIN_VARIANT}
+    for key, one in _challengers(values):
+        if one.name in taken:
+            yield Problem(
+                key=f"{key}.name",
+                given=one.name,
+                reason="Another variant has that name.",
+                right=f"a name of its own, and not {names.MAIN_VARIANT}, which is the main variant's",
+            )
+        taken.add(one.name)
+
+
 @rule(f"{_ENDPOINT}.instance_type")
-def _endpoint_type(values: Values, _: Path) -> Iterator[Problem]:
-    given = values[f"{_ENDPOINT}.instance_type"]
+def _main_type(values: Values, _: Path) -> Iterator[Problem]:
+    yield from _type(f"{_ENDPOINT}.instance_type", values[f"{_ENDPOINT}.instance_type"])
+
+
+@rule(f"{_ENDPOINT}.challengers")
+def _challenger_types(values: Values, _: Path) -> Iterator[Problem]:
+    for key, one in _challengers(values):
+        if one.instance_type is not None:
+            yield from _type(f"{key}.instance_type", one.instance_type)
+
+
+def _type(key: str, given: str) -> Iterator[Problem]:
     arm = [name for name, item in hardware.ML_TYPES.items() if item.arch == "arm64"]
     known = hardware.ML_TYPES.get(given)
     if known is not None and known.arch == base_image("pytorch-inference-arm64").arch:
@@ -55,36 +88,39 @@ def _endpoint_type(values: Values, _: Path) -> Iterator[Problem]:
         reason = "It is not in the catalogue of Graviton hosting types (settings/hardware.py)."
     same_size = f"ml.c7g.{given.rpartition('.')[2]}"
     right = same_size if known else nearest(given if given.startswith("ml.") else f"ml.{given}", arm, "ml.c7g.4xlarge")
-    yield Problem(key=f"{_ENDPOINT}.instance_type", given=given, reason=reason, right=right)
+    yield Problem(key=key, given=given, reason=reason, right=right)
 
 
-@rule(f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.kms")
+@rule(f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.challengers", f"{_ENDPOINT}.kms")
 def _kms(values: Values, _: Path) -> Iterator[Problem]:
-    known = hardware.ML_TYPES.get(values[f"{_ENDPOINT}.instance_type"])
-    if known is not None and known.arch == "arm64" and known.local_nvme and values[f"{_ENDPOINT}.kms"]:
-        yield Problem(
-            key=f"{_ENDPOINT}.kms",
-            given=True,
-            reason=f"{known.name} has local NVMe disks, which encrypt in hardware; SageMaker refuses a KMS key there.",
-            right="false",
-        )
+    for known in _hardware(values):
+        if known.arch == "arm64" and known.local_nvme and values[f"{_ENDPOINT}.kms"]:
+            yield Problem(
+                key=f"{_ENDPOINT}.kms",
+                given=True,
+                reason=f"{known.name} has local NVMe disks, which encrypt in hardware: SageMaker refuses a key there.",
+                right="false",
+            )
+            return
 
 
-@rule(f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.workers")
+@rule(f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.challengers", f"{_ENDPOINT}.workers")
 def _workers(values: Values, _: Path) -> Iterator[Problem]:
-    known = hardware.ML_TYPES.get(values[f"{_ENDPOINT}.instance_type"])
-    if known is not None and values[f"{_ENDPOINT}.workers"] > known.vcpus:
+    smallest = min(_hardware(values), key=lambda item: item.vcpus, default=None)
+    if smallest is not None and values[f"{_ENDPOINT}.workers"] > smallest.vcpus:
         yield Problem(
             key=f"{_ENDPOINT}.workers",
             given=values[f"{_ENDPOINT}.workers"],
-            reason=f"{known.name} has {known.vcpus} vCPUs, and each worker needs one at least.",
-            right=f"1 to {known.vcpus}",
+            reason=f"{smallest.name} has {smallest.vcpus} vCPUs, and each worker needs one at least.",
+            right=f"1 to {smallest.vcpus}",
         )
 
 
-@rule("deployment.name", f"{_ENDPOINT}.instance_type")
+@rule("deployment.name", f"{_ENDPOINT}.instance_type", f"{_ENDPOINT}.challengers")
 def _endpoint_name(values: Values, _: Path) -> Iterator[Problem]:
-    name = names.endpoint_name(values["deployment.name"], "sentiment", values[f"{_ENDPOINT}.instance_type"])
+    own = values[f"{_ENDPOINT}.instance_type"]
+    others = {one.name: one.instance_type or own for _, one in _challengers(values)}
+    name = names.endpoint_name(values["deployment.name"], "sentiment", own, challengers=others)
     over = len(name) - names.ENDPOINT_NAME_LENGTH
     if over > 0:
         yield Problem(
@@ -93,3 +129,17 @@ def _endpoint_name(values: Values, _: Path) -> Iterator[Problem]:
             reason=f"The endpoint's name {name} would have more than {names.ENDPOINT_NAME_LENGTH} characters.",
             right=f"a name shorter by {over}",
         )
+
+
+def _challengers(values: Values) -> Iterator[tuple[str, Challenger]]:
+    """Each with the start of its keys."""
+    for number, one in enumerate(values[f"{_ENDPOINT}.challengers"]):
+        yield f"{_ENDPOINT}.challengers[{number}]", one
+
+
+def _hardware(values: Values) -> Iterator[hardware.Hardware]:
+    """Of the variants whose type is in the catalogue."""
+    own = values[f"{_ENDPOINT}.instance_type"]
+    for name in dict.fromkeys((own, *(one.instance_type or own for _, one in _challengers(values)))):
+        if name in hardware.ML_TYPES:
+            yield hardware.ML_TYPES[name]

@@ -12,8 +12,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from settings.errors import Problem, SettingsError
-from settings.models import Section, Settings
+from settings.models import Settings
 from settings.rules import RULES, nearest
+from settings.section import Section
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
 
@@ -101,6 +102,13 @@ def _collect(
             else:
                 problems.append(Problem(key=dotted, given=raw[key], reason="It is no section.", right=right))
             continue
+        items = _sections(field)
+        if items and isinstance(raw[key], list) and all(isinstance(item, dict) for item in raw[key]):
+            before = len(problems)
+            for number, item in enumerate(raw[key]):
+                _collect(items, item, f"{dotted}[{number}].", {}, problems)
+            if len(problems) > before:
+                continue
         try:
             values[dotted] = _adapter(field).validate_python(_tuples(raw[key]), strict=True)
         except ValidationError as error:
@@ -129,6 +137,14 @@ def _section(field: FieldInfo) -> type[Section] | None:
         if isinstance(candidate, type) and issubclass(candidate, Section):
             return candidate
     return None
+
+
+def _sections(field: FieldInfo) -> type[Section] | None:
+    """The Section class of a field that is a tuple of them: `[[…]]` in the file."""
+    if typing.get_origin(field.annotation) is not tuple:
+        return None
+    item = typing.get_args(field.annotation)[0]
+    return item if isinstance(item, type) and issubclass(item, Section) else None
 
 
 def _tuples(value: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from settings.endpoint_models import MOST_CHALLENGERS, Challenger, DataCapture, EndpointUpdate
+from settings.section import AwsId, Fraction, PositiveInt, Section, Version
 from settings.sources import Source, parse_source
 
 SCHEMA_VERSION = 1
@@ -13,17 +15,6 @@ MAX_DEADLINE_MINUTES = 660
 """11 hours: a wait condition ends after 12 at most (43,200 s), and the signal must come before that."""
 GPU_AMI_GIB = 200
 """The GPU Deep Learning AMIs plus a training container need at least this much root volume."""
-
-
-class Section(BaseModel):
-    """Frozen, and strict about types: `8` is no text, `"8"` and `true` are no numbers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-PositiveInt = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-AwsId = Annotated[str, Field(pattern=r"^[a-z]+-[0-9a-f]{8,17}$")]
 
 
 class Deployment(Section):
@@ -169,13 +160,30 @@ class SentimentEndpoint(Section):
     max_batch_texts: int = Field(default=64, ge=1, le=1024, description="texts per request, 1 to 1024")
     latency_p99_ms_alarm: PositiveInt = Field(default=1000, description="milliseconds of model latency")
     kms: bool = Field(default=True, description="true: encrypt the storage volume with the deployment's key")
+    weight: float = Field(default=1, gt=0, description="the main variant's share, next to the challengers'; above 0")
     health_check_timeout_seconds: int = Field(default=300, ge=60, le=3600, description="seconds, 60 to 3600")
     model_download_timeout_seconds: int = Field(default=600, ge=60, le=3600, description="seconds, 60 to 3600")
+    update: EndpointUpdate = Field(default=EndpointUpdate(), description="a [sentiment.endpoint.update] section")
+    data_capture: DataCapture | None = Field(default=None, description="a [sentiment.endpoint.data_capture] section")
+    challengers: tuple[Challenger, ...] = Field(
+        default=(),
+        max_length=MOST_CHALLENGERS,
+        description=f"[[sentiment.endpoint.challengers]] sections, {MOST_CHALLENGERS} at most",
+    )
+
+    @property
+    def challenger_types(self) -> dict[str, str]:
+        """{challenger: its instance type}; the main variant has the endpoint's."""
+        return {one.name: one.instance_type or self.instance_type for one in self.challengers}
 
 
 class Sentiment(Section):
     """The sentiment workload's serving side."""
 
+    version: Version | None = Field(
+        default=None,
+        description="a published version: the 16 digits in weights/sentiment/<version>/; none: what [training] makes",
+    )
     endpoint: SentimentEndpoint = Field(description="a [sentiment.endpoint] section")
 
 

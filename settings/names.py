@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
+
 STACK_PREFIX = "Torchlift-"
 
 JOBS = ("hub-mirror", "sentiment-image", "sentiment-train", "serving-image", "sentiment-package")
@@ -16,6 +20,8 @@ OUTPUT_WEIGHTS = "WeightsUri"
 OUTPUT_INTERACTIVE_INSTANCE = "InteractiveInstanceId"
 OUTPUT_SENTIMENT_ENDPOINT = "SentimentEndpointName"
 
+MAIN_VARIANT = "AllTraffic"
+"""The variant that every endpoint has: an update with guardrails must find the old one under its name."""
 ENDPOINT_NAME_LENGTH = 63
 """Longest endpoint name that SageMaker takes (API reference, CreateEndpoint)."""
 
@@ -30,14 +36,28 @@ def parameter_name(deployment: str, workload: str, kind: str) -> str:
     return f"/torchlift/{deployment}/{workload}/{kind}"
 
 
-def endpoint_name(deployment: str, workload: str, instance_type: str) -> str:
-    """SageMaker endpoint name. It carries the instance type: a type change must make a new endpoint.
+def endpoint_name(
+    deployment: str, workload: str, instance_type: str, *, challengers: Mapping[str, str] | None = None
+) -> str:
+    """SageMaker endpoint name. It carries the variants and their types: a change of either must make a new endpoint.
 
-    SageMaker refuses to change the type of an autoscaled variant in place, and alarms that roll an update back must
-    exist before the endpoint and name it, so the name is fixed at synth.
+    SageMaker refuses to change the type of an autoscaled variant in place, to remove one, and to rename variants in a
+    guarded update; and alarms that roll an update back must exist before the endpoint and name it, so the name is
+    fixed at synth.
+
+    :param instance_type: the main variant's
+    :param challengers: {variant: instance type} of the others; their names and types go in as a short hash
     """
     kind = instance_type.removeprefix("ml.").replace(".", "-")
-    return f"torchlift-{deployment}-{workload}-{kind}"
+    name = f"torchlift-{deployment}-{workload}-{kind}"
+    if not challengers:
+        return name
+    return f"{name}-{hashlib.sha256(json.dumps(sorted(challengers.items())).encode()).hexdigest()[:8]}"
+
+
+def captured_prefix(workload: str) -> str:
+    """Below it the artifact bucket holds what an endpoint was asked and answered."""
+    return f"captured/{workload}/"
 
 
 def log_group_of_job(deployment: str, job: str) -> str:

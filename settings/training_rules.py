@@ -64,16 +64,31 @@ def _deadline(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
+@rule("training.mode", "training.weights_uri", "sentiment")
+def _skip(values: Values, _: Path) -> Iterator[Problem]:
+    brought = values["training.weights_uri"]
+    version = values["sentiment"].version if values["sentiment"] is not None else None
+    if values["training.mode"] != "skip" or (brought is None) != (version is None):
+        return
+    if brought is None:
+        yield Problem(
+            key="training.weights_uri",
+            given=None,
+            reason='Mode "skip" trains nothing.',
+            right="s3://bucket/prefix/ with weights, or sentiment.version with a version that was trained before",
+        )
+    else:
+        yield Problem(
+            key="training.weights_uri",
+            given=brought,
+            reason=f"sentiment.version says to serve {version}.",
+            right="one of the two",
+        )
+
+
 @rule("training.mode", "training.weights_uri", "training.base_model", "training.data")
 def _mode(values: Values, _: Path) -> Iterator[Problem]:
     if values["training.mode"] == "skip":
-        if values["training.weights_uri"] is None:
-            yield Problem(
-                key="training.weights_uri",
-                given=None,
-                reason='Mode "skip" trains nothing.',
-                right="s3://bucket/prefix/ with weights",
-            )
         return
     if values["training.weights_uri"] is not None:
         yield Problem(

@@ -34,7 +34,12 @@ class Foundation(DeploymentStack):
         ).key
         self.network = self._build_network()
         self.bucket = ArtifactBucket(
-            self, "Artifacts", key=self.key, ephemeral=ephemeral, log_retention=self.log_retention
+            self,
+            "Artifacts",
+            key=self.key,
+            ephemeral=ephemeral,
+            log_retention=self.log_retention,
+            expire_days=self._captures(),
         ).bucket
         self.repositories: dict[str, ecr.IRepository] = {
             name: ImageRepository(self, pascal(name), key=self.key, ephemeral=ephemeral).repository
@@ -46,6 +51,14 @@ class Foundation(DeploymentStack):
         self._build_budget()
         CfnOutput(self, names.OUTPUT_BUCKET, value=self.bucket.bucket_name)
         self._build_exports()
+
+    def _captures(self) -> dict[str, int]:
+        """{prefix: days that an endpoint's captured data is kept}"""
+        sentiment = self._settings.sentiment
+        capture = sentiment.endpoint.data_capture if sentiment else None
+        if capture is None or capture.keep_days is None:
+            return {}
+        return {names.captured_prefix("sentiment"): capture.keep_days}
 
     def _build_network(self) -> Network:
         network = self._settings.network

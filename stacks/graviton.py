@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aws_cdk import CfnOutput, RemovalPolicy
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
@@ -10,17 +12,20 @@ from constructs import Construct
 from settings import Settings, names
 from settings.hardware import ml_instance
 from settings.images import base_image
-from settings.models import SentimentEndpoint
+from settings.models import Sentiment, SentimentEndpoint
 from stacks import bundles
-from stacks.deployment_stack import DeploymentStack
+from stacks.deployment_stack import DeploymentStack, pascal
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
 from stacks.training import Training
+from stacks.weights import Weights
 from torchlift.build_job import BuildJob
 from torchlift.content_hash import job_hash
+from torchlift.endpoint_update import UpdatePolicy
+from torchlift.endpoint_variants import Capture, Fleet, ServingImage, Variant
 from torchlift.job_data import JobResult
 from torchlift.job_services import JobServices
-from torchlift.sagemaker_endpoint import Fleet, ModelSource, SageMakerEndpoint
+from torchlift.sagemaker_endpoint import SageMakerEndpoint
 from torchlift.source_bundle import SourceBundle
 
 WORKLOAD = "sentiment"
@@ -30,14 +35,14 @@ ARCHIVE = "model.tar.gz"
 
 
 class Graviton(DeploymentStack):
-    """Serving image, package and endpoint of the sentiment model."""
+    """Serving image, packages and endpoint of the sentiment model."""
 
     def __init__(
         self,
         scope: Construct,
         *,
         settings: Settings,
-        endpoint: SentimentEndpoint,
+        sentiment: Sentiment,
         foundation: Foundation,
         training: Training,
     ) -> None:
@@ -46,7 +51,7 @@ class Graviton(DeploymentStack):
             scope, "Graviton", settings=settings, description="sentiment endpoint on Graviton", workload=WORKLOAD
         )
         self._settings = settings
-        self._endpoint = endpoint
+        self._endpoint = sentiment.endpoint
         self._foundation = foundation
         self._services = JobServices(
             self,
@@ -59,8 +64,11 @@ class Graviton(DeploymentStack):
         # The weights' address is known at synth, so nothing else tells CloudFormation that they must be there first.
         self.add_stack_dependency(training)
         image = self._build_image()
-        package, package_job = self._build_package(training)
-        self.endpoint = self._build_endpoint(image, package, package_job)
+        self._package_source = SourceBundle(
+            self, "PackageSource", paths=[bundles.SCRIPTS, *bundles.PACKAGING], exclude=bundles.ONLY_FOR_IMAGES
+        )
+        self._packages: dict[str, tuple[JobResult, BuildJob]] = {}
+        self.endpoint = self._build_endpoint(image, self._build_variants(sentiment, training))
         ssm.StringParameter(
             self,
             "EndpointParameter",
@@ -81,75 +89,123 @@ class Graviton(DeploymentStack):
             region=self._settings.deployment.region,
         )
 
-    def _build_package(self, training: Training) -> tuple[JobResult, BuildJob]:
-        source = SourceBundle(
-            self,
-            "PackageSource",
-            paths=[bundles.SCRIPTS, *bundles.PACKAGING],
-            exclude=bundles.ONLY_FOR_IMAGES,
+    def _build_variants(self, sentiment: Sentiment, training: Training) -> list[Variant]:
+        """The main variant, and the challengers, each with the package of its version."""
+        wanted, foundation = sentiment.endpoint, self._foundation
+
+        def published(version: str) -> Weights:
+            return Weights.published(version, bucket=foundation.bucket, key=foundation.key)
+
+        fleet = Fleet(
+            instance_type=wanted.instance_type,
+            minimum=wanted.min_instances,
+            initial=wanted.initial_instances,
+            maximum=wanted.max_instances,
+            invocations_per_instance=wanted.invocations_per_instance,
+            scale_in_cooldown_seconds=wanted.scale_in_cooldown_seconds,
+            scale_out_cooldown_seconds=wanted.scale_out_cooldown_seconds,
+            health_check_timeout_seconds=wanted.health_check_timeout_seconds,
+            model_download_timeout_seconds=wanted.model_download_timeout_seconds,
         )
+        main = published(sentiment.version) if sentiment.version else training.weights
+        return [
+            self._variant(names.MAIN_VARIANT, main, wanted.weight, fleet),
+            *(
+                self._variant(
+                    one.name,
+                    published(one.version),
+                    one.weight,
+                    replace(
+                        fleet,
+                        instance_type=one.instance_type or wanted.instance_type,
+                        minimum=one.min_instances,
+                        initial=one.initial_instances,
+                        maximum=one.max_instances,
+                    ),
+                )
+                for one in wanted.challengers
+            ),
+        ]
+
+    def _variant(self, name: str, weights: Weights, weight: float, fleet: Fleet) -> Variant:
+        if weights.identity not in self._packages:
+            id = f"Package{weights.identity}" if self._packages else "Package"
+            self._packages[weights.identity] = self._build_package(id, weights)
+        package, _ = self._packages[weights.identity]
+        environment = container_environment(self._endpoint, vcpus=ml_instance(fleet.instance_type).vcpus)
+        return Variant(
+            name=name, path=f"{package.prefix}{ARCHIVE}", environment=environment, fleet=fleet, weight=weight
+        )
+
+    def _build_package(self, id: str, weights: Weights) -> tuple[JobResult, BuildJob]:
+        source, foundation = self._package_source, self._foundation
         command = f"python3 -m model_code.sentiment.package --weights inputs/weights --output output/{ARCHIVE}"
         hash = job_hash(
             job="sentiment-package",
             bundle_hash=source.content_hash,
-            parameters={"command": command, "weights": training.weights.identity},
+            parameters={"command": command, "weights": weights.identity},
         )
-        result = JobResult.in_s3(
-            bucket=self._foundation.bucket, prefix=f"{PACKAGE_PREFIX}{hash}/", key=self._foundation.key
-        )
+        result = JobResult.in_s3(bucket=foundation.bucket, prefix=f"{PACKAGE_PREFIX}{hash}/", key=foundation.key)
         job = BuildJob(
             self,
-            "Package",
+            id,
             services=self._services,
             job="sentiment-package",
             hash=hash,
             result=result,
             source=source,
             command=command,
-            inputs=[training.weights.as_input(self, "Weights", name="weights")],
+            inputs=[weights.as_input(self, "Weights", name="weights")],
             architecture="arm64",
             log_group=self.job_logs("sentiment-package"),
-            key=self._foundation.key,
+            key=foundation.key,
         )
         return result, job
 
-    def _build_endpoint(self, image: OwnImage, package: JobResult, package_job: BuildJob) -> SageMakerEndpoint:
+    def _build_endpoint(self, image: OwnImage, variants: list[Variant]) -> SageMakerEndpoint:
         foundation, wanted = self._foundation, self._endpoint
-        hardware = ml_instance(wanted.instance_type)
-        name = names.endpoint_name(self._settings.deployment.name, WORKLOAD, wanted.instance_type)
-        # Another type is another endpoint, which needs resources of its own beside the old one's.
-        inner = Construct(self, "Endpoint" + wanted.instance_type.removeprefix("ml.").replace(".", "").capitalize())
+        deployment = self._settings.deployment.name
+        name = names.endpoint_name(deployment, WORKLOAD, wanted.instance_type, challengers=wanted.challenger_types)
+        # Other variants or types are another endpoint, which needs resources of its own beside the old one's.
+        inner = Construct(self, "Endpoint" + pascal(name.removeprefix(f"torchlift-{deployment}-{WORKLOAD}-")))
         return SageMakerEndpoint(
             inner,
             "Sentiment",
             endpoint_name=name,
-            model=ModelSource(
-                image_uri=image.result.image_uri,
+            image=ServingImage(
+                uri=image.result.image_uri,
                 repository=foundation.repositories[REPOSITORY],
                 bucket=foundation.bucket,
                 prefix=PACKAGE_PREFIX,
-                path=f"{package.prefix}{ARCHIVE}",
-                environment=container_environment(wanted, vcpus=hardware.vcpus),
             ),
-            fleet=Fleet(
-                instance_type=wanted.instance_type,
-                minimum=wanted.min_instances,
-                initial=wanted.initial_instances,
-                maximum=wanted.max_instances,
-                invocations_per_instance=wanted.invocations_per_instance,
-                scale_in_cooldown_seconds=wanted.scale_in_cooldown_seconds,
-                scale_out_cooldown_seconds=wanted.scale_out_cooldown_seconds,
-                health_check_timeout_seconds=wanted.health_check_timeout_seconds,
-                model_download_timeout_seconds=wanted.model_download_timeout_seconds,
-                volume_key=foundation.key if wanted.kms and not hardware.local_nvme else None,
+            variants=variants,
+            update=UpdatePolicy(
+                traffic=wanted.update.traffic,
+                step_percent=wanted.update.step_percent,
+                bake_seconds=wanted.update.bake_seconds,
+                longest_seconds=wanted.update.longest_seconds,
+                auto_rollback=wanted.update.auto_rollback,
             ),
             vpc_subnets=foundation.network.subnets,
             security_group=foundation.endpoint_security_groups[WORKLOAD],
             key=foundation.key,
+            volume_key=foundation.key if wanted.kms else None,
             log_group=self._build_log_group(inner, name),
             latency_p99_ms=wanted.latency_p99_ms_alarm,
             alarm_topic_arn=foundation.alarm_topic.topic_arn,
-            after=[image.job.done, package_job.done],
+            capture=self._capture(),
+            after=[image.job.done, *(job.done for _, job in self._packages.values())],
+        )
+
+    def _capture(self) -> Capture | None:
+        wanted, foundation = self._endpoint.data_capture, self._foundation
+        if wanted is None:
+            return None
+        return Capture(
+            bucket=foundation.bucket,
+            prefix=names.captured_prefix(WORKLOAD),
+            key=foundation.key,
+            sampling_percent=wanted.sampling_percent,
         )
 
     def _build_log_group(self, scope: Construct, endpoint_name: str) -> logs.LogGroup:

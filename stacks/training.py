@@ -42,8 +42,7 @@ class Training(DeploymentStack):
         self.weights: Weights
         trained: IDependable | None = None
         if training.mode == "skip":
-            assert training.weights_uri is not None
-            self.weights = Weights.given(uri=training.weights_uri, bucket=foundation.bucket, key=foundation.key)
+            self.weights = self._existing_weights()
             self.add_stack_dependency(foundation)
         else:
             self.weights, trained = self._build_training()
@@ -58,6 +57,13 @@ class Training(DeploymentStack):
             # Who reads the parameter must find the weights in place.
             parameter.node.add_dependency(trained)
         CfnOutput(self, names.OUTPUT_WEIGHTS, value=self.weights.uri)
+
+    def _existing_weights(self) -> Weights:
+        foundation, uri, sentiment = self._foundation, self._training.weights_uri, self._settings.sentiment
+        if uri is not None:
+            return Weights.given(uri=uri, bucket=foundation.bucket, key=foundation.key)
+        assert sentiment is not None and sentiment.version is not None
+        return Weights.published(sentiment.version, bucket=foundation.bucket, key=foundation.key)
 
     def _build_training(self) -> tuple[Weights, IDependable]:
         foundation, training = self._foundation, self._training
@@ -134,7 +140,7 @@ class Training(DeploymentStack):
             key=foundation.key,
             after=[*inputs.after, image.job.done],
         )
-        weights = Weights.trained(result=result, hash=hash, bucket=foundation.bucket, key=foundation.key)
+        weights = Weights.published(hash, bucket=foundation.bucket, key=foundation.key)
         return weights, job
 
     def _build_box(self, inputs: TrainingInputs, job: InstanceJob) -> None:

@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from torchlift.job_data import JobInput, JobResult
+from torchlift.job_data import JobInput
 
 WEIGHTS_PREFIX = "weights/sentiment/"
 _PUBLISHED = re.compile(r"weights/sentiment/[0-9a-f]{16}/")
@@ -31,9 +31,10 @@ class Weights:
     brought: bool
 
     @staticmethod
-    def trained(*, result: JobResult, hash: str, bucket: s3.IBucket, key: kms.IKey) -> Weights:
-        """Weights that a job of ours publishes."""
-        return Weights(uri=result.uri, identity=hash, bucket=bucket, key=key, brought=False)
+    def published(version: str, *, bucket: s3.IBucket, key: kms.IKey) -> Weights:
+        """Weights that a job of ours publishes, or published some time ago, by their version: that job's hash."""
+        uri = f"s3://{bucket.bucket_name}/{WEIGHTS_PREFIX}{version}/"
+        return Weights(uri=uri, identity=version, bucket=bucket, key=key, brought=False)
 
     @staticmethod
     def given(*, uri: str, bucket: s3.IBucket, key: kms.IKey) -> Weights:

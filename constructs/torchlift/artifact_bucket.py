@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aws_cdk import Acknowledgment, CustomResource, Duration, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -24,12 +26,20 @@ class ArtifactBucket(Construct):
     """A private, versioned bucket, encrypted with our key; when ephemeral it goes with everything in it."""
 
     def __init__(
-        self, scope: Construct, id: str, *, key: kms.IKey, ephemeral: bool, log_retention: logs.RetentionDays
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        key: kms.IKey,
+        ephemeral: bool,
+        log_retention: logs.RetentionDays,
+        expire_days: Mapping[str, int],
     ) -> None:
         """Declare the bucket.
 
         :param ephemeral: empty the bucket and remove it with the stack; otherwise it stays
         :param log_retention: of the function that empties it
+        :param expire_days: {prefix: days after which what lies below it is deleted}
         """
         super().__init__(scope, id)
         self.bucket = s3.Bucket(
@@ -42,7 +52,7 @@ class ArtifactBucket(Construct):
             encryption_key=key,
             bucket_key_enabled=True,
             versioned=True,
-            lifecycle_rules=_lifecycle(),
+            lifecycle_rules=_lifecycle(expire_days),
             removal_policy=removal_policy(ephemeral=ephemeral),
         )
         Validations.of(self.bucket).acknowledge(
@@ -88,7 +98,7 @@ class ArtifactBucket(Construct):
         empty.node.add_dependency(self.bucket, function)
 
 
-def _lifecycle() -> list[s3.LifecycleRule]:
+def _lifecycle(expire_days: Mapping[str, int]) -> list[s3.LifecycleRule]:
     return [
         s3.LifecycleRule(
             id="Leftovers",
@@ -98,4 +108,10 @@ def _lifecycle() -> list[s3.LifecycleRule]:
         # A job that died while publishing leaves its half under this prefix.
         s3.LifecycleRule(id="Temporary", prefix=TEMPORARY_PREFIX, expiration=Duration.days(TEMPORARY_DAYS)),
         s3.LifecycleRule(id="Checkpoints", prefix=CHECKPOINT_PREFIX, expiration=Duration.days(CHECKPOINT_DAYS)),
+        *(
+            s3.LifecycleRule(
+                id=f"Expire-{prefix.strip('/').replace('/', '-')}", prefix=prefix, expiration=Duration.days(days)
+            )
+            for prefix, days in sorted(expire_days.items())
+        ),
     ]

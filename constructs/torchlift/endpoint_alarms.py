@@ -24,11 +24,13 @@ class EndpointAlarms(Construct):
         *,
         endpoint_name: str,
         variant_name: str,
+        prefix: str,
         latency_p99_ms: int,
         topic_arn: str,
     ) -> None:
         """Declare the alarms; :attr:`names` are literal.
 
+        :param prefix: start of the alarms' names, which an account knows once
         :param latency_p99_ms: milliseconds that the model may take for 99 of 100 requests
         """
         super().__init__(scope, id)
@@ -37,11 +39,11 @@ class EndpointAlarms(Construct):
             cloudwatch.CfnAlarm.DimensionProperty(name="VariantName", value=variant_name),
         ]
         self._topic_arn = topic_arn
-        self.names = (f"{endpoint_name}-server-errors", f"{endpoint_name}-latency")
+        self.names = (f"{prefix}-server-errors", f"{prefix}-latency")
         self._build_alarm(
             "ServerErrors",
             name=self.names[0],
-            description=f"{endpoint_name} answers with server errors",
+            description=f"{prefix} answers with server errors",
             metric="Invocation5XXErrors",
             statistic="Sum",
             threshold=SERVER_ERRORS,
@@ -49,7 +51,7 @@ class EndpointAlarms(Construct):
         self._build_alarm(
             "Latency",
             name=self.names[1],
-            description=f"{endpoint_name}: 1 in 100 requests takes the model {latency_p99_ms} ms or longer",
+            description=f"{prefix}: 1 in 100 requests takes the model {latency_p99_ms} ms or longer",
             metric="ModelLatency",
             extended_statistic="p99",
             # SageMaker reports microseconds.

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from torchlift import permissions
+from torchlift.endpoint_variants import Capture, ServingImage
 
 _ANY_RESOURCE = (
     "ec2:DeleteNetworkInterfacePermission",
@@ -35,19 +34,18 @@ class ExecutionRole(Construct):
         scope: Construct,
         id: str,
         *,
-        model_bucket: s3.IBucket,
-        model_prefix: str,
+        image: ServingImage,
         key: kms.IKey,
-        repository: ecr.IRepository,
         log_group: logs.ILogGroup,
         subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
         alarm_names: Sequence[str],
         volume_key: kms.IKey | None = None,
+        capture: Capture | None = None,
     ) -> None:
         """Declare the role.
 
-        :param model_prefix: ends in a slash; all versions of the model lie below it, so a new one changes no role
+        :param key: encrypts the archives
         :param alarm_names: alarms that roll an update back: SageMaker reads them with this role
         :param volume_key: the key of the storage volumes, which EC2 uses by a grant that SageMaker makes
         """
@@ -61,11 +59,11 @@ class ExecutionRole(Construct):
         permissions.allow(
             self.role,
             actions=["s3:GetObject"],
-            resources=[model_bucket.arn_for_objects(f"{model_prefix}*")],
+            resources=[image.bucket.arn_for_objects(f"{image.prefix}*")],
             why="All versions of the model lie below this prefix: a new version, or a rollback, changes no role",
         )
         permissions.use_key(self.role, key=key, actions=["kms:Decrypt"])
-        permissions.pull_image(self.role, repository_arns=[repository.repository_arn])
+        permissions.pull_image(self.role, repository_arns=[image.repository.repository_arn])
         permissions.allow(
             self.role,
             actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
@@ -92,6 +90,14 @@ class ExecutionRole(Construct):
                 resources=[volume_key.key_arn],
                 conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
             )
+        if capture is not None:
+            permissions.allow(
+                self.role,
+                actions=["s3:PutObject"],
+                resources=[capture.bucket.arn_for_objects(f"{capture.prefix}*")],
+                why="SageMaker names what it captures by endpoint, variant and hour",
+            )
+            permissions.use_key(self.role, key=capture.key, actions=["kms:GenerateDataKey"])
         self._allow_interfaces(subnets, security_group)
 
     def _allow_interfaces(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:

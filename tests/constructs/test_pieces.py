@@ -10,9 +10,9 @@ from aws_cdk.assertions import Match, Template
 
 from torchlift import permissions
 from torchlift.account_budget import AccountBudget
+from torchlift.endpoint_variants import Fleet
 from torchlift.job_scope import job_scope, suffix
 from torchlift.network import ExistingNetwork
-from torchlift.sagemaker_endpoint import Fleet
 
 FLEET: dict[str, Any] = {
     "instance_type": "ml.c7g.xlarge",
@@ -24,7 +24,6 @@ FLEET: dict[str, Any] = {
     "scale_out_cooldown_seconds": 60,
     "health_check_timeout_seconds": 300,
     "model_download_timeout_seconds": 600,
-    "volume_key": None,
 }
 
 

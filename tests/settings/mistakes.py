@@ -10,6 +10,17 @@ VPC = {
 }
 SKIP = {"training.mode": "skip", "training.weights_uri": "s3://weights/roberta/"}
 ENDPOINT = "sentiment.endpoint"
+UPDATE = f"{ENDPOINT}.update"
+VERSION = "0123456789abcdef"
+TWO = {f"{ENDPOINT}.min_instances": 2, f"{ENDPOINT}.initial_instances": 2}
+CANARY: dict[str, object] = {**TWO, f"{UPDATE}.traffic": "canary", f"{UPDATE}.step_percent": 50}
+LINEAR: dict[str, object] = {**TWO, f"{UPDATE}.traffic": "linear", f"{UPDATE}.step_percent": 10}
+
+
+def challenger(**changes: object) -> dict[str, object]:
+    """Settings with one challenger."""
+    return {f"{ENDPOINT}.challengers": [{"name": "next", "version": VERSION, "weight": 0.1, **changes}]}
+
 
 # {mistake: (changes of dev.toml, key, words of the reason, words of what would be right)}
 MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
@@ -109,5 +120,67 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
     "workers": ({f"{ENDPOINT}.workers": 17}, f"{ENDPOINT}.workers", "16 vCPUs", "1 to 16"),
     "infinite": (
         {f"{ENDPOINT}.invocations_per_instance": float("inf")}, f"{ENDPOINT}.invocations_per_instance", "finite", "",
+    ),
+    "skip with weights and a version": (
+        {**SKIP, "sentiment.version": VERSION}, "training.weights_uri", f"serve {VERSION}", "one of the two",
+    ),
+    "version": ({"sentiment.version": "latest"}, "sentiment.version", "another form", "16 digits"),
+    "canary of one": (
+        {f"{UPDATE}.traffic": "canary", f"{UPDATE}.step_percent": 50},
+        f"{ENDPOINT}.min_instances", "half of a variant's instances", "2 or more",
+    ),
+    "canary with a challenger of one": (
+        {**CANARY, **challenger()}, f"{ENDPOINT}.challengers[0].min_instances", "scaled in", "2 or more",
+    ),
+    "large canary": ({**CANARY, f"{UPDATE}.step_percent": 60}, f"{UPDATE}.step_percent", "equal to 50", "1 to 50"),
+    "canary of no size": (
+        {**TWO, f"{UPDATE}.traffic": "canary"}, f"{UPDATE}.step_percent", "how much", "1 to 50 percent",
+    ),
+    "small linear steps": (
+        {**LINEAR, f"{UPDATE}.step_percent": 5}, f"{UPDATE}.step_percent", "how much", "10 to 50 percent",
+    ),
+    "parts of everything at once": (
+        {f"{UPDATE}.step_percent": 20}, f"{UPDATE}.step_percent", "at once", "canary",
+    ),
+    "long bake": ({f"{UPDATE}.bake_seconds": 3601}, f"{UPDATE}.bake_seconds", "equal to 3600", "0 to 3600"),
+    "ten long bakes": (
+        {**LINEAR, f"{UPDATE}.bake_seconds": 2521}, f"{UPDATE}.bake_seconds", "10 parts", "2520 or less",
+    ),
+    "capture of nothing": (
+        {f"{ENDPOINT}.data_capture": {"sampling_percent": 0}}, f"{ENDPOINT}.data_capture.sampling_percent",
+        "equal to 1", "1 to 100",
+    ),
+    "challenger without a version": (
+        {f"{ENDPOINT}.challengers": [{"name": "next", "weight": 1}]}, f"{ENDPOINT}.challengers[0].version",
+        "missing", "16 digits",
+    ),
+    "challenger with an unknown key": (
+        challenger(wieght=1), f"{ENDPOINT}.challengers[0].wieght", "no such setting", "weight",
+    ),
+    "challengers that are no sections": ({f"{ENDPOINT}.challengers": ["next"]}, f"{ENDPOINT}.challengers", "", "[["),
+    "challenger's name": (challenger(name="a_b"), f"{ENDPOINT}.challengers[0].name", "another form", "letters"),
+    "challenger with the main variant's name": (
+        challenger(name="AllTraffic"), f"{ENDPOINT}.challengers[0].name", "Another variant", "of its own",
+    ),
+    "challengers of one name": (
+        {f"{ENDPOINT}.challengers": [{"name": "next", "version": VERSION, "weight": 1}] * 2},
+        f"{ENDPOINT}.challengers[1].name", "Another variant", "of its own",
+    ),
+    "too many challengers": (
+        {f"{ENDPOINT}.challengers": [
+            {"name": f"next{number}", "version": VERSION, "weight": 1} for number in range(5)
+        ]},
+        f"{ENDPOINT}.challengers", "at most 4", "4 at most",
+    ),
+    "challenger outside its limits": (
+        challenger(initial_instances=2), f"{ENDPOINT}.challengers[0].initial_instances", "limits", "1 to 1",
+    ),
+    "challenger on x86": (
+        challenger(instance_type="ml.g5.xlarge"), f"{ENDPOINT}.challengers[0].instance_type", "exec format",
+        "ml.c7g.xlarge",
+    ),
+    "challenger on local disks": (challenger(instance_type="ml.c6gd.4xlarge"), f"{ENDPOINT}.kms", "NVMe", "false"),
+    "more workers than a challenger's vCPUs": (
+        challenger(instance_type="ml.c7g.large"), f"{ENDPOINT}.workers", "2 vCPUs", "1 to 2",
     ),
 }  # fmt: skip

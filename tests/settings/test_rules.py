@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from settings import Problem, SettingsError, load_settings
-from tests.settings.mistakes import ENDPOINT, MISTAKES, SKIP, VPC
+from tests.settings.mistakes import CANARY, ENDPOINT, LINEAR, MISTAKES, SKIP, VERSION, VPC, challenger
 from tests.stacks.synthesis import edited
 
 
@@ -62,7 +62,10 @@ def test_name_must_be_the_files(tmp_path: Path) -> None:
 def test_long_endpoint_name(tmp_path: Path) -> None:
     from settings.names import ENDPOINT_NAME_LENGTH, endpoint_name
 
-    longest = max(len(endpoint_name("x" * 20, "sentiment", name)) for name in ("ml.c6gd.16xlarge", "ml.r7gd.16xlarge"))
+    longest = max(
+        len(endpoint_name("x" * 20, "sentiment", name, challengers={"next": name}))
+        for name in ("ml.c6gd.16xlarge", "ml.r7gd.16xlarge")
+    )
     assert longest <= ENDPOINT_NAME_LENGTH, "the rule is for names to come"
 
 
@@ -77,7 +80,18 @@ def test_settings_are_frozen() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [SKIP | {"training.base_model": None, "training.data": None}, {"network.existing_vpc": VPC}]
+    "changes",
+    [
+        SKIP | {"training.base_model": None, "training.data": None},
+        {"network.existing_vpc": VPC},
+        {"training.mode": "skip", "sentiment.version": VERSION},
+        {"sentiment.version": VERSION},
+        CANARY,
+        LINEAR,
+        CANARY | challenger(min_instances=2, initial_instances=2, max_instances=2),
+        challenger(instance_type="ml.c6gd.4xlarge") | {f"{ENDPOINT}.kms": False},
+        {f"{ENDPOINT}.data_capture": {"sampling_percent": 100, "keep_days": 30}},
+    ],
 )
 def test_right_ones(changes: dict[str, object], tmp_path: Path) -> None:
     assert load_settings(str(edited("dev", changes, tmp_path))).deployment.name == "dev"

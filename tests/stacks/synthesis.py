@@ -113,14 +113,23 @@ def edited(name: str, changes: Mapping[str, object], folder: Path) -> Path:
 def toml_lines(document: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """The document as TOML."""
     tables = {key: value for key, value in document.items() if isinstance(value, dict)}
+    arrays = {
+        key: value
+        for key, value in document.items()
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+    }
     if prefix:
         yield f"[{prefix}]"
     for key, value in document.items():
-        if key not in tables:
+        if key not in tables and key not in arrays:
             # JSON's strings, booleans and arrays are TOML's; its numbers lack infinity.
             yield f"{json.dumps(key)} = {repr(value) if isinstance(value, float) else json.dumps(value)}"
     for key, table in tables.items():
         yield from toml_lines(table, f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key))
+    for key, items in arrays.items():
+        for item in items:
+            yield f"[[{prefix}.{json.dumps(key)}]]" if prefix else f"[[{json.dumps(key)}]]"
+            yield from toml_lines(item)
 
 
 def in_process(settings: Path, outdir: Path, **context: object) -> Synthesized:

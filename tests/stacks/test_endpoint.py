@@ -64,8 +64,9 @@ def test_updates_are_rolled_back_by_alarms_that_exist_before(deployment: Synthes
 def test_no_canary_that_one_instance_cannot_have(deployment: Synthesized) -> None:
     policy = deployment.one("AWS::SageMaker::Endpoint")["DeploymentConfig"]["BlueGreenUpdatePolicy"]
     routing = policy["TrafficRoutingConfiguration"]
-    assert routing["Type"] == "ALL_AT_ONCE"
-    assert "CanarySize" not in routing
+    minimum = deployment.one("AWS::ApplicationAutoScaling::ScalableTarget")["MinCapacity"]
+    assert routing["Type"] == ("ALL_AT_ONCE" if minimum == 1 else "CANARY")
+    assert ("CanarySize" in routing) == (minimum > 1)
     assert 0 < routing["WaitIntervalInSeconds"] < policy["MaximumExecutionTimeoutInSeconds"] <= 28800
 
 
