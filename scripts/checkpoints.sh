@@ -1,8 +1,8 @@
 #!/bin/bash
 # checkpoints.sh save|restore|clear: keeps a job's checkpoints in S3, so that a new host can resume.
 #
-# Each folder in $TORCHLIFT_WORK/checkpoints is one checkpoint; names that end in a number are in order of it, and hidden
-# ones are not finished. A checkpoint is published like a result (manifest last), so one that was cut off while uploading
+# Each folder in $TORCHLIFT_WORK/checkpoints is one checkpoint, whole from the moment that it has its name: hidden ones
+# are not finished. Names that end in a number are in order of it. A checkpoint is published like a result (manifest last), so one that was cut off while uploading
 # is never resumed from. Only the newest is saved: the older ones would delay it.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -12,8 +12,6 @@ set -euo pipefail
 folder="${TORCHLIFT_WORK:-/opt/torchlift/work}/checkpoints"
 saved="${TORCHLIFT_WORK:-/opt/torchlift/work}/saved_checkpoints"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-# A folder that something was written to so lately may not be complete yet.
-QUIET_SECONDS="${TORCHLIFT_CHECKPOINT_QUIET_SECONDS:-20}"
 KEEP=2
 s3_parts "$TORCHLIFT_CHECKPOINTS"
 
@@ -27,20 +25,12 @@ for item in (json.loads(text) if text.strip() else {}).get("CommonPrefixes") or 
 ' | sort --version-sort --reverse
 }
 
-# quiet FOLDER: whether it has files, and none that was written to lately.
-quiet() {
-  local newest
-  newest="$(find "$1" -type f -printf '%T@\n' | sort -n | tail -n 1)"
-  [ -n "$newest" ] && [ "$(($(date +%s) - ${newest%.*}))" -ge "$QUIET_SECONDS" ]
-}
-
 save() {
   local name names position=0
   mkdir -p "$folder" "$saved"
   names="$(find "$folder" -mindepth 1 -maxdepth 1 -type d -name '[A-Za-z0-9]*' -printf '%f\n' | sort --version-sort --reverse)"
   for name in $names; do
     [ ! -e "$saved/$name" ] || return 0
-    quiet "$folder/$name" || continue
     # The job may remove it meanwhile: links keep the files.
     rm -rf "$saved/.held"
     cp -al "$folder/$name" "$saved/.held"

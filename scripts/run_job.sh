@@ -17,6 +17,17 @@ mkdir -p "$TORCHLIFT_WORK"/{inputs,output,checkpoints}
 cd "$TORCHLIFT_WORK"
 rm -f reason.txt
 
+# explain: prints why the step failed. Our programs say it in one line, which begins with the module's name, and which a
+# launcher may bury under its own; of others the end of the log says why. Progress bars, colours and metrics say nothing.
+explain() {
+  local module
+  module="$(grep -oE -- '-m [a-z_.]+' <<<"$TORCHLIFT_COMMAND" | tail -n 1)" || true
+  module="${module##*[. ]}"
+  if [ -n "$module" ] && grep -a "^$module: " step.log | tail -n 1 | grep .; then return; fi
+  tail -n 200 step.log | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*m//g' | grep -av -e '^[[:space:]]*$' -e '^{"_aws"' |
+    tail -n 15 | tail -c 850
+}
+
 # step NAME COMMAND...: runs a step, shows its output, keeps its log and, on failure, the reason and the exit status.
 step() {
   local name="$1" status=0
@@ -26,8 +37,8 @@ step() {
   [ "$status" -ne 0 ] || return 0
   {
     echo "$name: exit $status: "
-    # The end of the log says why; progress bars and colours say nothing.
-    tail -n 15 step.log | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*m//g' | grep -v '^[[:space:]]*$' | tail -c 850
+    [ "$status" -ne 137 ] || echo "killed, most likely because the machine's memory ran out: "
+    explain
   } | python3 -c '
 import sys
 text = sys.stdin.buffer.read().decode("utf-8", "ignore")

@@ -31,13 +31,17 @@ TRAINING: Final = _modules(
     # Answers the probe as the endpoint will.
     "sentiment.classifier",
     "sentiment.data",
+    "sentiment.failures",
     "sentiment.labels",
     "sentiment.metrics",
     "sentiment.models",
+    "sentiment.pictures",
     "sentiment.probing",
+    "sentiment.progress",
     "sentiment.ranks",
     "sentiment.recipe",
     "sentiment.report",
+    "sentiment.run_record",
     "sentiment.scoring",
     "sentiment.train",
 )

@@ -138,6 +138,8 @@ class Training(DeploymentStack):
             deadline=Duration.minutes(training.deadline_minutes),
             log_group=self.job_logs("sentiment-train"),
             key=foundation.key,
+            # For the record that the training writes; they change nothing in it.
+            environment={f"TORCHLIFT_{name.upper()}": text for name, text in inputs.origins.items()},
             after=[*inputs.after, image.job.done],
         )
         weights = Weights.published(hash, bucket=foundation.bucket, key=foundation.key)

@@ -32,11 +32,13 @@ class TrainingInputs:
 
     :param folders: {`base_model` or `data`: folder relative to the job's work folder}
     :param identity: literal; goes into the job's hash
+    :param origins: {`base_model` or `data`: where it comes from, with its revision}; the same on every machine
     """
 
     inputs: tuple[JobInput, ...]
     folders: dict[str, str]
     identity: dict[str, str]
+    origins: dict[str, str]
     after: tuple[IDependable, ...]
 
 
@@ -57,6 +59,7 @@ def training_inputs(
     inputs: list[JobInput] = []
     folders: dict[str, str] = {}
     identity: dict[str, str] = {}
+    origins = {name: source.text for name, source in sources.items()}
     after: list[IDependable] = []
     for name, source in sources.items():
         if source.kind == "hub":
@@ -69,6 +72,7 @@ def training_inputs(
             bundle = _bundle_folder(scope, name, source)
             inputs.append(JobInput(name=name, bucket=bundle.bucket, path=bundle.key))
             identity[name] = bundle.content_hash
+            origins[name] = f"a local folder, content {bundle.content_hash}"
     hub = {name: source.text for name, source in sources.items() if source.kind == "hub"}
     if hub:
         result, mirror_hash, job = _mirror(
@@ -78,7 +82,7 @@ def training_inputs(
         folders |= {name: f"inputs/{MIRROR_INPUT}/{name}" for name in hub}
         identity[MIRROR_INPUT] = mirror_hash
         after.append(job.done)
-    return TrainingInputs(inputs=tuple(inputs), folders=folders, identity=identity, after=tuple(after))
+    return TrainingInputs(inputs=tuple(inputs), folders=folders, identity=identity, origins=origins, after=tuple(after))
 
 
 def _mirror(

@@ -94,6 +94,7 @@ class InstanceJob(Construct):
             "TORCHLIFT_IMAGE": image_uri,
             "TORCHLIFT_CHECKPOINTS": f"s3://{checkpoint_bucket.bucket_name}/{checkpoints}",
             "TORCHLIFT_DEADLINE_SECONDS": str(deadline.to_seconds()),
+            "TORCHLIFT_INSTANCE_TYPE": machine.instance_type,
             "TORCHLIFT_ROOT_GIB": str(machine.root_volume_gib),
             "TORCHLIFT_LOG_GROUP": log_group.log_group_name,
             "AWS_REGION": Aws.REGION,

@@ -37,7 +37,9 @@ send_log() {
   tail -n 200 "$log" | python3 -c '
 import json, sys, time
 now = int(time.time() * 1000)
-lines = [line.rstrip("\n")[:2000] for line in sys.stdin.buffer.read().decode("utf-8", "replace").splitlines() if line.strip()]
+lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
+# A metric that is sent twice counts twice: the container has sent its own.
+lines = [line[:2000] for line in lines if line.strip() and not line.startswith("{\"_aws\"")]
 json.dump([{"timestamp": now, "message": line} for line in lines], sys.stdout)
 ' >"$TORCHLIFT_WORK/events.json"
   aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
@@ -72,7 +74,7 @@ end_instance() {
   done
 }
 
-saver=""
+saver="" watcher=""
 save_meanwhile() {
   local pause="" stop=""
   trap 'stop=1; kill "$pause" 2>/dev/null || true' TERM
@@ -85,6 +87,7 @@ save_meanwhile() {
 }
 # stop_saving: a save under way is finished first, or it would get in the way of what follows.
 stop_saving() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
   [ -n "$saver" ] || return 0
   kill "$saver" 2>/dev/null || true
   wait "$saver" || true
@@ -97,7 +100,8 @@ on_shutdown() {
   trap - EXIT TERM
   say "the host is being shut down"
   stop_saving
-  docker stop --time 20 "$CONTAINER" >/dev/null 2>&1 || true
+  # The training saves itself when it is asked to stop.
+  docker stop --time 40 "$CONTAINER" >/dev/null 2>&1 || true
   bash "$scripts/checkpoints.sh" save || true
   exit 0
 }
@@ -163,8 +167,28 @@ if command -v nvidia-smi >/dev/null; then
 fi
 docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
 
+# watch_for_interruption: Spot capacity is taken back two minutes after the notice, and the shutdown itself leaves less.
+watch_for_interruption() {
+  local base=http://169.254.169.254/latest token=""
+  while sleep "${TORCHLIFT_WATCH_SECONDS:-5}" >/dev/null 2>&1; do
+    [ -n "$token" ] ||
+      token="$(curl -sf --max-time 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 21600' "$base/api/token")" || continue
+    # 404 while there is no notice; any other failure may be a token that has expired.
+    case "$(curl -s --max-time 5 -o /dev/null -w '%{http_code}' -H "X-aws-ec2-metadata-token: $token" \
+      "$base/meta-data/spot/instance-action")" in
+      200) break ;;
+      404) ;;
+      *) token="" ;;
+    esac
+  done
+  say "this Spot instance will be taken back: saving"
+  kill -TERM $$
+}
+
 save_meanwhile &
 saver=$!
+watch_for_interruption &
+watcher=$!
 timeout --kill-after=60 "$remaining" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
 job=$!
 status=0

@@ -42,7 +42,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     pace = parser.add_argument_group("pace")
     pace.add_argument("--checkpoint-steps", type=int, default=500,
                       help="also save every so many steps; 0: only after each epoch")  # fmt: skip
-    pace.add_argument("--log-steps", type=_count, default=20, help="print progress every so many steps")
+    pace.add_argument("--log-seconds", type=float, default=15.0, help="print progress about so often")
     return parser.parse_args(argv)
 
 

@@ -33,6 +33,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any]) -> None:
         torch.save(dict(state), file)
         file.flush()
         os.fsync(file.fileno())
+    shutil.rmtree(final, ignore_errors=True)  # of this very step: a stop right after a save, or a restored copy
     partial.rename(final)
     for old in _stored(folder)[:-KEEP]:
         shutil.rmtree(old)

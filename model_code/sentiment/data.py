@@ -50,12 +50,12 @@ class Data:
         """The split for the final score: the test split where there is one."""
         return "test" if "test" in self.splits else "val"
 
-    def sha256(self) -> str:
-        """Fingerprint of labels, sentences and their order."""
+    def sha256(self, split: str | None = None) -> str:
+        """Fingerprint of labels, sentences and their order: of everything, or of one split."""
         digest = hashlib.sha256(format_mapping(self.labels).encode())
-        for name in sorted(self.splits):
-            split = self.splits[name]
-            for text, label in zip(split.texts, split.labels, strict=True):
+        for name in sorted(self.splits) if split is None else (split,):
+            rows = self.splits[name]
+            for text, label in zip(rows.texts, rows.labels, strict=True):
                 digest.update(f"{name}\0{label}\0{text}\n".encode())
         return digest.hexdigest()
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import distributed
+
+# How long another rank's complaint waits for the first one's, about the same thing.
+PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,18 @@ class Ranks:
         """Print once for all ranks, at once."""
         if self.first:
             print(line, flush=True)
+
+    def complain(self, line: str, *, ending: Callable[[], bool]) -> None:
+        """Say on stderr why this rank fails, unless the first one fails too: then that one says it.
+
+        :param ending: whether the launcher is already ending this rank, as it does when another one failed
+        """
+        limit = time.monotonic() + PATIENCE_S
+        while not self.first and time.monotonic() < limit:
+            if ending():
+                return
+            time.sleep(0.05)
+        print(line, file=sys.stderr, flush=True)
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
         """The sum over all ranks, on every rank; `values` is left alone."""

@@ -1,68 +1,69 @@
-"""What a training leaves: the model's folder, probe.json and metrics.json."""
+"""What a training leaves: the model's folder, and the files beside it that say what the model is worth."""
 
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-
 from model_code.sentiment.data import Data
 from model_code.sentiment.probing import write_probe
-from model_code.sentiment.ranks import Ranks
 
 METRICS = "metrics.json"
+RUN = "run.json"
+# Points of the loss curve.
+POINTS = 100
 
 
-def write_output(
-    folder: Path,
-    *,
-    model: Any,
-    tokenizer: Any,
-    data: Data,
-    history: list[dict[str, Any]],
-    held_out: Mapping[str, Any],
-    arguments: Mapping[str, Any],
-    ranks: Ranks,
-) -> None:
-    """config.json, model.safetensors, tokenizer, probe.json; then metrics.json, which says that the rest is whole."""
+def write_output(folder: Path, *, model: Any, tokenizer: Any, data: Data, record: Mapping[str, Any]) -> None:
+    """config.json, model.safetensors, tokenizer, probe.json, run.json, pictures; at last metrics.json.
+
+    metrics.json says that the rest is whole. It holds the scores and nothing that differs from run to run, for it goes
+    into the archive that is served: the same weights give the same archive.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / METRICS).unlink(missing_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     write_probe(folder, data.splits[data.held_out])
-    best = max(history, key=lambda entry: float(entry["macro_recall"]))
-    report = {
+    _write(folder / RUN, record)
+    _draw(folder, record)
+    scores = {
         "schema": 1,
-        "best_epoch": best["epoch"],
-        "epochs": history,
-        "held_out": dict(held_out),
+        "best_epoch": record["best_epoch"],
+        "epochs": [{name: entry[name] for name in entry if name != "seconds"} for entry in record["epochs"]],
+        "held_out": record["held_out"],
         "data": {
             "labels": data.labels,
             "sizes": {name: len(split) for name, split in data.splits.items()},
             "sha256": data.sha256(),
         },
-        "arguments": {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()},
-        "ranks": ranks.count,
-        "device": ranks.device.type,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
     }
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    partial = folder / f".{METRICS}"
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(folder / METRICS)
+    _write(folder / METRICS, scores)
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds, or hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
+def thin_out(losses: list[float], *, points: int = POINTS) -> list[tuple[int, float]]:
+    """(step, mean loss of the stretch that ends there) for at most so many stretches of the same length."""
+    stretch = -(-len(losses) // points)
+    ends = [*range(stretch, len(losses), stretch), len(losses)]
+    starts = [0, *ends]
+    return [
+        (end, round(sum(losses[start:end]) / (end - start), 6))
+        for start, end in zip(starts, ends)  # noqa: B905
+    ]
+
+
+def _draw(folder: Path, record: Mapping[str, Any]) -> None:
+    try:
+        from model_code.sentiment.pictures import draw
+
+        draw(folder, record=record)
+    except Exception as error:  # hours of training are not lost for a picture
+        print(f"the pictures could not be drawn: {type(error).__name__}: {error}", flush=True)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    partial = path.with_name(f".{path.name}")
+    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)

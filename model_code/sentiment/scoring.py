@@ -24,14 +24,16 @@ def score(
     bf16: bool,
     ranks: Ranks,
 ) -> dict[str, Any]:
-    """metrics.scores of the whole split, the same on every rank. `batch` is sentences per rank."""
+    """metrics.scores of the whole split and its mean loss, the same on every rank. `batch` is sentences per rank."""
     matrix = torch.zeros(label_count, label_count, dtype=torch.int64, device=ranks.device)
+    loss = torch.zeros((), device=ranks.device)
     model.eval()
     for chosen in plan_evaluation([len(row) for row in ids], batch=batch)[ranks.rank :: ranks.count]:
         inputs = pad([ids[i] for i in chosen], pad_id=pad_id, longest=longest)
         wanted = torch.tensor([labels[i] for i in chosen], device=ranks.device)
         with torch.no_grad(), torch.autocast(ranks.device.type, dtype=torch.bfloat16, enabled=bf16):
             logits = model(**{name: value.to(ranks.device) for name, value in inputs.items()}).logits
+        loss += torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="sum")
         pairs = wanted * label_count + logits.argmax(dim=-1)
         matrix += torch.bincount(pairs, minlength=label_count**2).view(label_count, label_count)
-    return scores(ranks.sum(matrix).tolist())
+    return {"loss": round(ranks.sum(loss).item() / len(ids), 6), **scores(ranks.sum(matrix).tolist())}

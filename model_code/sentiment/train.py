@@ -4,16 +4,15 @@ One device:     python -m model_code.sentiment.train --base-model M --data D --o
 Every GPU:      torchrun --standalone --nproc-per-node=gpu -m model_code.sentiment.train ...
 Two CPU ranks:  torchrun --standalone --nproc-per-node=2 -m model_code.sentiment.train ...
 
-Writes config.json (with the data's labels), model.safetensors, the tokenizer, probe.json and metrics.json to
---output.
-Started again with the same --checkpoints it goes on where it stopped, and ends with the same weights as a run
-that was never stopped.
+Writes config.json (with the data's labels), model.safetensors, the tokenizer, probe.json, run.json, two pictures and
+metrics.json to --output. Started again with the same --checkpoints it goes on where it stopped, and ends with the same
+weights as a run that was never stopped; SIGTERM makes it save and stop.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import datetime
 import sys
 import time
 from typing import Any
@@ -24,9 +23,12 @@ from torch.nn.parallel import DistributedDataParallel
 from model_code.sentiment import arguments, checkpoints, recipe
 from model_code.sentiment.batches import encode, pad, plan_epoch
 from model_code.sentiment.data import DataError, load
+from model_code.sentiment.failures import STOPPED, Stopped, StopRequest, explain
 from model_code.sentiment.models import ModelError, load_base, longest_input
+from model_code.sentiment.progress import Progress
 from model_code.sentiment.ranks import Ranks
-from model_code.sentiment.report import clock, write_output
+from model_code.sentiment.report import thin_out, write_output
+from model_code.sentiment.run_record import run_record
 from model_code.sentiment.scoring import score
 from model_code.sources import SourceError
 
@@ -41,19 +43,25 @@ EXPECTED = (DataError, ModelError, SourceError, checkpoints.CheckpointError, Tra
 def main(argv: list[str] | None = None) -> int:
     """Train; returns the exit status. What the user can put right is one line on stderr, not a traceback."""
     options = arguments.parse(argv)
-    ranks = Ranks.join()
-    try:
-        train(options, ranks)
-    except EXPECTED as error:
-        if ranks.first:
-            print(f"train: {error}", file=sys.stderr)
-        return 2
-    finally:
-        ranks.leave()
+    with StopRequest() as stop:
+        ranks = Ranks.join()
+        try:
+            train(options, ranks, stop)
+        except Stopped as stopped:
+            ranks.print(str(stopped))
+            return STOPPED
+        except (*EXPECTED, OSError, RuntimeError, MemoryError) as error:
+            sentence = str(error) if isinstance(error, EXPECTED) else explain(error, options)
+            if sentence is None:
+                raise
+            ranks.complain(f"train: {sentence}", ending=lambda: stop.asked)
+            return 2
+        finally:
+            ranks.leave()
     return 0
 
 
-def train(options: argparse.Namespace, ranks: Ranks) -> None:
+def train(options: argparse.Namespace, ranks: Ranks, stop: StopRequest) -> None:
     """The whole training, run by every rank; the first one alone writes and prints."""
     # ---- data and model ------------------------------------------------------------------------------------
     torch.manual_seed(options.seed)  # the fresh head is the same on every rank
@@ -90,22 +98,40 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
     # ---- resume --------------------------------------------------------------------------------------------
     identity: dict[str, Any] = {name: getattr(options, name) for name in recipe.IDENTITY}
     identity |= {"bf16": bf16, "data": data.sha256(), "global_batch": global_batch}
-    step, history, loss_sum = 0, [], torch.zeros((), device=ranks.device)
+    identity["checkpoint"] = 2  # the form of a checkpoint
+    step, history, resumes, seconds = 0, [], [], 0.0
+    losses = torch.zeros(total_steps, device=ranks.device)  # of every step; read seldom, for reading waits for the GPU
     best: dict[str, torch.Tensor] = {}  # weights of the best epoch so far, in the CPU's memory
     saved = checkpoints.load_latest(options.checkpoints, identity=identity)
     if saved is not None:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        step, history, best = saved["step"], saved["history"], saved["best"]
-        loss_sum = saved["loss_sum"].to(ranks.device)
+        step, history, best, seconds = saved["step"], saved["history"], saved["best"], saved["seconds"]
+        losses.copy_(saved["losses"])
+        resumes = [*saved["resumes"], {"after_step": step, "at": _now()}]
         ranks.print(f"resuming after step {step} of {total_steps}")
 
+    progress = Progress(
+        ranks=ranks, epochs=options.epochs, total_steps=total_steps, every_s=options.log_seconds, seconds=seconds
+    )
+
+    def check_losses() -> None:
+        """Stop at the first loss that is none, and never save what comes after it."""
+        bad = (~losses[:step].isfinite()).nonzero()
+        if len(bad):
+            first = int(bad[0])
+            raise TrainingError(
+                f"the loss is not finite ({losses[first].item()}) at step {first + 1} of {total_steps}: "
+                f"lower learning_rate ({options.learning_rate} now)"
+            )
+
     def save_checkpoint() -> None:
+        check_losses()
         if ranks.first:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "identity": identity}
-            state |= {"step": step, "history": history, "best": best, "loss_sum": loss_sum}
+            state |= {"step": step, "history": history, "best": best, "losses": losses}
+            state |= {"seconds": progress.seconds, "resumes": resumes}
             checkpoints.save(options.checkpoints, step, state)
-        ranks.wait()
 
     def score_split(name: str) -> dict[str, Any]:
         return score(
@@ -119,12 +145,15 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
         f"{len(lengths)} sentences ({', '.join(data.labels)}), {total_steps} steps of {global_batch}, "
         f"{ranks.count} x {ranks.device.type}"
     )
-    started, first_step = time.monotonic(), step
     for epoch in range(step // epoch_steps, options.epochs):
         epoch_started = time.monotonic()
         model.train()
+        progress.start()
         plan = plan_epoch(lengths, batch=global_batch, seed=options.seed, epoch=epoch)
         for whole in plan[step - epoch * epoch_steps :]:
+            if stop.asked and ranks.first:  # the others wait in their next step until the launcher ends them
+                save_checkpoint()
+                raise Stopped(f"asked to stop: saved after step {step} of {total_steps}")
             # Dropout depends on seed, step and rank alone: no generator's state is needed to resume.
             torch.manual_seed((options.seed * 1_000_003 + step) * 4096 + ranks.rank)
             for group in optimizer.param_groups:
@@ -142,45 +171,59 @@ def train(options: argparse.Namespace, ranks: Ranks) -> None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             step += 1
-            mean_loss = ranks.sum(loss.detach()) / ranks.count
-            loss_sum = loss_sum + mean_loss
-            if step % options.log_steps == 0 or step == total_steps:
-                pace = (step - first_step) / (time.monotonic() - started)  # steps per second
-                ranks.print(
-                    f"epoch {epoch + 1}/{options.epochs} step {step}/{total_steps} "
-                    f"loss {mean_loss.item():.4f} "
-                    f"{pace * global_batch:.0f} samples/s {clock((total_steps - step) / pace)} left"
-                )
-            if options.checkpoint_steps and step % options.checkpoint_steps == 0 and step % epoch_steps:
+            losses[step - 1] = ranks.sum(loss.detach()) / ranks.count
+            progress.add(len(whole))
+            ends = step % epoch_steps == 0
+            if ends or progress.due():
+                check_losses()
+                progress.report(
+                    epoch=epoch + 1, step=step, loss=losses[step - 1].item(),
+                    learning_rate=optimizer.param_groups[0]["lr"], pause=ends,
+                )  # fmt: skip
+            if options.checkpoint_steps and step % options.checkpoint_steps == 0 and not ends:
                 save_checkpoint()
+                ranks.wait()
 
         # ---- after each epoch: score, keep the best, save --------------------------------------------------
-        if not math.isfinite(loss_sum.item()):
-            raise TrainingError(f"the loss is not a number in epoch {epoch + 1}: try a lower --learning-rate")
         found = score_split("val")
         if found["macro_recall"] > max((entry["macro_recall"] for entry in history), default=-1.0):
             best = {name: value.to("cpu", copy=True) for name, value in model.state_dict().items()}
         history.append(
-            {"epoch": epoch + 1, "train_loss": round(loss_sum.item() / epoch_steps, 6), **found}
+            {"epoch": epoch + 1, "train_loss": round(losses[step - epoch_steps : step].mean().item(), 6), **found}
             | {"seconds": round(time.monotonic() - epoch_started, 2)}
         )
-        loss_sum = torch.zeros((), device=ranks.device)
         ranks.print(
-            f"epoch {epoch + 1}/{options.epochs} scored: accuracy {found['accuracy']:.4f} "
-            f"macro recall {found['macro_recall']:.4f} macro F1 {found['macro_f1']:.4f}"
+            f"epoch {epoch + 1}/{options.epochs}  validation: loss {found['loss']:.3f}  "
+            f"accuracy {found['accuracy']:.4f}  macro recall {found['macro_recall']:.4f}  "
+            f"macro F1 {found['macro_f1']:.4f}"
         )
+        progress.metrics({"ValidationMacroRecall": found["macro_recall"]})
         save_checkpoint()
+        ranks.wait()
 
     # ---- the best epoch is the result ----------------------------------------------------------------------
     model.load_state_dict(best)
     held_out = {"split": data.held_out, **score_split(data.held_out)}
     if ranks.first:
-        write_output(
-            options.output, model=model, tokenizer=tokenizer, data=data, history=history, held_out=held_out,
-            arguments=vars(options), ranks=ranks,
-        )  # fmt: skip
+        outcome = {
+            "finished": _now(),
+            "seconds": round(progress.seconds, 1),
+            "samples_per_second": round(len(lengths) * options.epochs / max(progress.seconds, 1e-9), 1),
+            "resumes": resumes,
+            "steps": total_steps,
+            "best_epoch": max(history, key=lambda entry: float(entry["macro_recall"]))["epoch"],
+            "epochs": history,
+            "loss_curve": thin_out(losses.tolist()),
+            "held_out": held_out,
+        }
+        record = run_record(options=options, data=data, ranks=ranks, outcome=outcome)
+        write_output(options.output, model=model, tokenizer=tokenizer, data=data, record=record)
     ranks.wait()
     ranks.print(f"held out ({data.held_out}): accuracy {held_out['accuracy']:.4f}, written to {options.output}")
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 if __name__ == "__main__":

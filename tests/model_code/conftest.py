@@ -57,7 +57,7 @@ def train(base: Path, data: Path) -> Callable[..., int]:
             [
                 "--base-model", str(base_model), "--data", str(data_folder), "--output", str(work / "output"),
                 "--checkpoints", str(work / "checkpoints"), "--epochs", "3", "--learning-rate", "5e-3",
-                "--batch-size", "8", "--max-length", "32", "--log-steps", "5", *extra,
+                "--batch-size", "8", "--max-length", "32", "--log-seconds", "0", *extra,
             ]
         )  # fmt: skip
 

@@ -55,19 +55,8 @@ def test_the_tiny_task_is_learnt_and_reported(trained: Path) -> None:
     assert report["held_out"]["split"] == "test"
     assert report["held_out"]["accuracy"] >= 0.9
     assert report["data"]["sizes"] == {"train": 177, "val": 20, "test": 20}
-    assert report["arguments"]["learning_rate"] == 5e-3
-    assert report["versions"]["torch"] == torch.__version__
     best = max(report["epochs"], key=lambda entry: entry["macro_recall"])
     assert report["best_epoch"] == best["epoch"]
-
-
-def test_progress_lines_say_epoch_step_loss_speed_and_time_left(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(tmp_path, "--epochs", "1") == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1/1 step 5/23 loss ")]
-    assert len(lines) == 1
-    assert "samples/s 00:0" in lines[0] and lines[0].endswith(" left")
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
@@ -109,7 +98,6 @@ def test_a_stopped_training_resumes_to_the_same_weights(
     assert same(tmp_path / "whole" / "output", tmp_path / "parts" / "output")
     whole, parts = metrics(tmp_path / "whole" / "output"), metrics(tmp_path / "parts" / "output")
     for one, other in zip(whole["epochs"], parts["epochs"], strict=True):
-        del one["seconds"], other["seconds"]
         assert one == other
 
 
@@ -182,7 +170,7 @@ def test_the_two_latest_checkpoints_are_kept_and_steps_are_numbers(tmp_path: Pat
 
 def test_a_diverging_training_is_one_line(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path, "--learning-rate", "1e30") == 2
-    assert "train: the loss is not a number in epoch 1: try a lower --learning-rate\n" in capsys.readouterr().err
+    assert "lower learning_rate (1e+30 now)\n" in capsys.readouterr().err
     assert not (tmp_path / "output").exists()
 
 
@@ -362,7 +350,9 @@ def test_two_ranks_do_what_one_does(train: Train, base: Path, data: Path, tmp_pa
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, atol=1e-4, rtol=0)
     first, second = metrics(tmp_path / "one" / "output"), metrics(tmp_path / "two" / "output")
-    assert second["ranks"] == 2
+    assert json.loads((tmp_path / "two" / "output" / "run.json").read_text())["hardware"]["ranks"] == 2
+    losses = [report["held_out"].pop("loss") for report in (first, second)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
     assert second["held_out"] == first["held_out"]
     assert second["epochs"][0]["train_loss"] == pytest.approx(first["epochs"][0]["train_loss"], abs=1e-5)
     assert done.stdout.count("held out (test)") == 1, "only the first rank prints"

@@ -13,12 +13,11 @@ from tests.scripts.conftest import Workbench
 PREFIX = "checkpoints/test-job/0123456789abcdef/"
 
 
-def run(bench: Workbench, verb: str, *, quiet_seconds: int = 0) -> str:
+def run(bench: Workbench, verb: str) -> str:
     done = bench.run(
         "scripts/checkpoints.sh",
         verb,
         TORCHLIFT_CHECKPOINTS=f"s3://{bench.bucket}/{PREFIX}",
-        TORCHLIFT_CHECKPOINT_QUIET_SECONDS=str(quiet_seconds),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -58,12 +57,6 @@ def test_the_two_newest_stay_and_are_in_order_of_their_number(bench: Workbench) 
     run(bench, "save")
     assert stored(bench) == {"step-9", "step-10"}
     run(bench, "clear")
-    assert bench.keys() == []
-
-
-def test_one_that_is_still_being_written_waits(bench: Workbench) -> None:
-    write(bench, "step-1")
-    run(bench, "save", quiet_seconds=60)
     assert bench.keys() == []
 
 

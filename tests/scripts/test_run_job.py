@@ -66,6 +66,19 @@ def test_a_long_reason_is_cut_between_characters(bench: Workbench) -> None:
     assert reason(bench).startswith("run: exit 1: ü")
 
 
+def test_what_a_program_of_ours_says_is_the_reason_whatever_its_launcher_says_after_it(bench: Workbench) -> None:
+    (bench.work / "model_code").mkdir(parents=True)
+    command = "echo 'train: the disk is full'; seq 100; exit 1; python -m model_code.sentiment.train"
+    assert bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND=command).returncode == 1
+    assert reason(bench) == "run: exit 1: train: the disk is full"
+
+
+def test_metrics_are_no_reason_and_a_kill_is_explained(bench: Workbench) -> None:
+    command = """echo loading; for i in {1..50}; do echo '{"_aws": {}}'; done; exit 137"""
+    assert bench.run("scripts/run_job.sh", TORCHLIFT_COMMAND=command).returncode == 137
+    assert reason(bench) == "run: exit 137: killed, most likely because the machine's memory ran out: loading"
+
+
 def test_a_missing_input_fails_before_the_command(bench: Workbench) -> None:
     bench.put("mine/a", "a")
     done = bench.run(
