@@ -27,6 +27,7 @@ TRAINING: Final = _modules(
     "sources",
     "sentiment.arguments",
     "sentiment.batches",
+    "sentiment.buckets",
     "sentiment.checkpoints",
     # Answers the probe as the endpoint will.
     "sentiment.classifier",
@@ -52,8 +53,10 @@ PACKAGING: Final = _modules(
     "sentiment.labels",
     "sentiment.probe",
     # What goes into the archive.
+    "sentiment.buckets",
     "sentiment.classifier",
     "sentiment.inference",
+    "sentiment.negotiation",
     "sentiment.protocol",
     "sentiment.toolkit",
 )

@@ -9,10 +9,8 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from model_code.sentiment.buckets import padded_width, plan
 from model_code.sentiment.labels import labels_of_config
-
-# Texts of one forward pass; sorted by length first, so that few are padded to a much longer one.
-BATCH = 16
 
 
 class Classifier:
@@ -33,10 +31,8 @@ class Classifier:
     def scores(self, texts: Sequence[str]) -> list[list[float]]:
         """Probability of every label (columns) for every text (rows); texts are cut at the model's limit."""
         ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
-        order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
         rows: list[list[float]] = [[] for _ in ids]
-        for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
+        for chosen in plan([len(row) for row in ids], longest=self.max_length):
             inputs = self._pad([ids[index] for index in chosen])
             with torch.inference_mode():
                 probabilities = self.model(**inputs).logits.float().softmax(dim=-1)
@@ -45,7 +41,7 @@ class Classifier:
         return rows
 
     def _pad(self, ids: list[list[int]]) -> dict[str, torch.Tensor]:
-        width = max(map(len, ids))
+        width = padded_width(max(map(len, ids)), longest=self.max_length)
         padding = self.tokenizer.pad_token_id
         return {
             "input_ids": torch.tensor([row + [padding] * (width - len(row)) for row in ids]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from model_code.sentiment import protocol, toolkit
+from model_code.sentiment import negotiation, protocol, toolkit
 from model_code.sentiment.classifier import Classifier
 
 # (labels, a row of scores per text, how many labels to name)
@@ -34,5 +34,5 @@ def predict_fn(request: protocol.Request, classifier: Classifier) -> Prediction:
 
 def output_fn(prediction: Prediction, accept: str | None) -> tuple[str, str]:
     """(body, content type) of the answer."""
-    protocol.check_accept(accept)
-    return protocol.format_answer(*prediction), protocol.JSON
+    kind = negotiation.choose_answer(accept)
+    return protocol.format_answer(*prediction, kind), kind

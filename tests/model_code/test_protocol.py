@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model_code.sentiment import protocol
-from model_code.sentiment.protocol import Request, RequestError, check_accept, format_answer, parse_request
+from model_code.sentiment.buckets import BUDGET, plan
+from model_code.sentiment.negotiation import choose_answer
+from model_code.sentiment.protocol import JSON_LINES, Request, RequestError, format_answer, parse_request
 
 JSON = "application/json"
 
@@ -32,7 +34,12 @@ def test_the_content_type_may_name_utf8(kind: str) -> None:
 
 
 REFUSED: list[tuple[str | bytes | None, str | None, int, str]] = [
-    ('{"inputs": "a"}', None, 415, "Send the content type application/json, not 'none'."),
+    (
+        '{"inputs": "a"}',
+        None,
+        415,
+        "Send the content type application/json, application/jsonlines, text/plain, not 'none'.",
+    ),
     ('{"inputs": "a"}', "text/csv", 415, "not 'text/csv'."),
     ('{"inputs": "a"}', "application/x-npy", 415, "not 'application/x-npy'."),
     (
@@ -133,13 +140,13 @@ def test_any_json_object_is_a_request_or_a_refusal(document: dict[str, object]) 
     ],
 )
 def test_accept_headers_that_allow_json(accept: str | None) -> None:
-    check_accept(accept)
+    assert choose_answer(accept) == JSON
 
 
 @pytest.mark.parametrize("accept", ["text/csv", "application/x-npy", "application/json;q=0", "text/*, image/png"])
 def test_accept_headers_that_rule_json_out(accept: str) -> None:
     with pytest.raises(RequestError) as refused:
-        check_accept(accept)
+        choose_answer(accept)
     assert refused.value.status == 406
     assert accept in str(refused.value)
 
@@ -154,3 +161,54 @@ def test_the_answer_ranks_labels_by_score() -> None:
 
 def test_errors_are_json_with_one_field() -> None:
     assert json.loads(protocol.format_error('a "quoted" word')) == {"error": 'a "quoted" word'}
+
+
+def test_json_lines_hold_texts_or_objects() -> None:
+    assert parse(b'"a"\r\n{"inputs": "b"}\n', JSON_LINES) == Request(["a", "b"])
+    assert parse("caf\u00e9\nzwei".encode(), "text/plain; charset=utf-8") == Request(["caf\u00e9\nzwei"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "sentence"),
+    [
+        ('"a"\n\n"b"', JSON_LINES, 400, "Line 2 is empty."),
+        ('"a"\n{"inputs": 1}', JSON_LINES, 400, "Line 2's 'inputs' must be a text, not a number."),
+        ('{"inputs": "a", "x": 1}', JSON_LINES, 400, "Line 1 must have the field 'inputs' and no other."),
+        ('"a"\n"b', JSON_LINES, 400, "Line 2 is not valid JSON (line 1, column 1)."),
+        ('"a"\n' * 5, JSON_LINES, 413, "The body has 5 lines; at most 4 are allowed."),
+        (" ", "text/plain", 400, "The body is empty."),
+        ("x" * 10_001, "text/plain", 413, "The body has 10001 characters; at most 10000 are allowed."),
+        ('{"inputs": "a", "inputs": "b"}', JSON, 400, "The body has the field 'inputs' twice."),
+        ('{"inputs": NaN}', JSON, 400, "The body is not valid JSON."),
+    ],
+)
+def test_lines_and_texts_that_are_refused(body: str, kind: str, status: int, sentence: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        parse(body, kind)
+    assert (refused.value.status, str(refused.value)) == (status, sentence)
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        (JSON_LINES, JSON_LINES),
+        ("application/json;q=0.5, application/jsonlines", JSON_LINES),
+        ("application/jsonlines;q=0.5, */*", JSON),
+        ("*/*, application/json;q=0", JSON_LINES),
+        ("application/json;q=x, application/*;q=0.1", JSON_LINES),
+    ],
+)
+def test_the_accept_header_chooses_the_answer(accept: str, kind: str) -> None:
+    assert choose_answer(accept) == kind
+
+
+def test_an_answer_in_json_lines_has_a_line_a_text() -> None:
+    lines = format_answer(["no", "yes"], [[0.1, 0.9], [0.8, 0.2]], 1, JSON_LINES).split("\n")
+    assert [json.loads(line)[0]["label"] for line in lines] == ["yes", "no"]
+
+
+@given(st.lists(st.integers(1, 512), max_size=80))
+def test_passes_hold_every_text_once_within_the_budget(lengths: list[int]) -> None:
+    passes = plan(lengths, longest=512)
+    assert sorted(index for one in passes for index in one) == list(range(len(lengths)))
+    assert all(len(one) * max(lengths[i] for i in one) <= BUDGET for one in passes)

@@ -16,6 +16,7 @@ from model_code.sentiment.classifier import Classifier
 from model_code.sentiment.client import build_request, parse_answer
 
 JSON = "application/json"
+KINDS = "application/json, application/jsonlines, text/plain"
 
 
 def test_answers_are_those_of_the_model(server: Any, weights: Path, tiny: ModuleType) -> None:
@@ -50,6 +51,16 @@ def test_ping_is_healthy(server: Any) -> None:
         assert response.status == 200
 
 
+def test_json_lines_and_plain_text(server: Any) -> None:
+    lines = server.invoke(
+        b'"good"\n{"inputs": "bad"}', Content_Type="application/jsonlines", Accept="application/jsonlines"
+    )
+    assert (lines.status, lines.headers["Content-Type"]) == (200, "application/jsonlines")
+    assert [json.loads(line)[0]["label"] for line in lines.body.splitlines()] == ["positive", "negative"]
+    plain = server.invoke(b"good", Content_Type="text/plain")
+    assert (plain.status, json.loads(plain.body)[0][0]["label"]) == (200, "positive")
+
+
 REFUSED: dict[str, tuple[bytes, dict[str, str], int, str]] = {
     "no JSON": (b'{"inputs": "x"', {"Content_Type": JSON}, 400, "The body is not valid JSON (line 1, column 15)."),
     "no UTF-8": (b'{"inputs": "\xff"}', {"Content_Type": JSON}, 400, "The body is not valid UTF-8."),
@@ -66,24 +77,23 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], int, str]] = {
         b'{"inputs": "x", "parameters": {"top_k": 0}}', {"Content_Type": JSON}, 400,
         "'top_k' must be a whole number of at least 1.",
     ),
-    "text": (b"x", {"Content_Type": "text/plain"}, 415, f"Send the content type {JSON}, not 'text/plain'."),
-    "csv": (b"x", {"Content_Type": "text/csv"}, 415, f"Send the content type {JSON}, not 'text/csv'."),
+    "csv": (b"x", {"Content_Type": "text/csv"}, 415, f"Send the content type {KINDS}, not 'text/csv'."),
     "numpy": (
         b"\x93NUMPY", {"Content_Type": "application/x-npy"}, 415,
-        f"Send the content type {JSON}, not 'application/x-npy'.",
+        f"Send the content type {KINDS}, not 'application/x-npy'.",
     ),
     "form": (
         b"a=b", {"Content_Type": "application/x-www-form-urlencoded"}, 415,
-        f"Send the content type {JSON}, not 'application/x-www-form-urlencoded'.",
+        f"Send the content type {KINDS}, not 'application/x-www-form-urlencoded'.",
     ),
     "multipart": (
         b'--x\r\nContent-Disposition: form-data; name="inputs"\r\n\r\ngood\r\n--x--\r\n',
         {"Content_Type": "multipart/form-data; boundary=x"}, 415,
-        f"Send the content type {JSON}, not 'multipart/form-data'.",
+        f"Send the content type {KINDS}, not 'multipart/form-data'.",
     ),
     "accept": (
         b'{"inputs": "x"}', {"Content_Type": JSON, "Accept": "text/csv"}, 406,
-        f"The answer is {JSON}; the Accept header 'text/csv' rules it out.",
+        "The answer is application/json or application/jsonlines; the Accept header 'text/csv' rules both out.",
     ),
     "too many": (
         json.dumps({"inputs": ["x"] * 33}).encode(), {"Content_Type": JSON}, 413,
