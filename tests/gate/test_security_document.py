@@ -51,7 +51,8 @@ def row_of(role: str) -> str:
     """The longest row whose words a role's logical id holds."""
     rows = [name for name in ROLES if name in role]
     assert rows, f"docs/security.md has no row for {role}"
-    return max(rows, key=len)
+    longest: str = max(rows, key=len)
+    return longest
 
 
 def test_every_role_may_what_the_document_says(everything: Synthesized) -> None:
