@@ -27,11 +27,13 @@ from torchlift.job_data import JobResult
 from torchlift.job_services import JobServices
 from torchlift.sagemaker_endpoint import SageMakerEndpoint
 from torchlift.source_bundle import SourceBundle
+from torchlift.verify_endpoint import VerifyEndpoint
 
 WORKLOAD = "sentiment"
 REPOSITORY = "sentiment-serving"
 PACKAGE_PREFIX = "packages/sentiment/"
 ARCHIVE = "model.tar.gz"
+PROBE = "probe.json"
 
 
 class Graviton(DeploymentStack):
@@ -68,14 +70,16 @@ class Graviton(DeploymentStack):
             self, "PackageSource", paths=[bundles.SCRIPTS, *bundles.PACKAGING], exclude=bundles.ONLY_FOR_IMAGES
         )
         self._packages: dict[str, tuple[JobResult, BuildJob]] = {}
-        self.endpoint = self._build_endpoint(image, self._build_variants(sentiment, training))
-        ssm.StringParameter(
+        self.endpoint, verified = self._build_endpoint(image, self._build_variants(sentiment, training))
+        parameter = ssm.StringParameter(
             self,
             "EndpointParameter",
             parameter_name=names.parameter_name(settings.deployment.name, WORKLOAD, "endpoint"),
             description="The sentiment endpoint: clients read its name here",
             string_value=self.endpoint.name,
         )
+        # Clients move to another endpoint only when it has answered right.
+        parameter.node.add_dependency(verified)
         CfnOutput(self, names.OUTPUT_SENTIMENT_ENDPOINT, value=self.endpoint.name)
 
     def _build_image(self) -> OwnImage:
@@ -162,13 +166,13 @@ class Graviton(DeploymentStack):
         )
         return result, job
 
-    def _build_endpoint(self, image: OwnImage, variants: list[Variant]) -> SageMakerEndpoint:
+    def _build_endpoint(self, image: OwnImage, variants: list[Variant]) -> tuple[SageMakerEndpoint, VerifyEndpoint]:
         foundation, wanted = self._foundation, self._endpoint
         deployment = self._settings.deployment.name
         name = names.endpoint_name(deployment, WORKLOAD, wanted.instance_type, challengers=wanted.challenger_types)
         # Other variants or types are another endpoint, which needs resources of its own beside the old one's.
         inner = Construct(self, "Endpoint" + pascal(name.removeprefix(f"torchlift-{deployment}-{WORKLOAD}-")))
-        return SageMakerEndpoint(
+        endpoint = SageMakerEndpoint(
             inner,
             "Sentiment",
             endpoint_name=name,
@@ -196,6 +200,17 @@ class Graviton(DeploymentStack):
             capture=self._capture(),
             after=[image.job.done, *(job.done for _, job in self._packages.values())],
         )
+        verified = VerifyEndpoint(
+            inner,
+            "Verify",
+            endpoint=endpoint,
+            probes={one.name: one.path.removesuffix(ARCHIVE) + PROBE for one in variants},
+            bucket=foundation.bucket,
+            prefix=PACKAGE_PREFIX,
+            key=foundation.key,
+            log_retention=self.log_retention,
+        )
+        return endpoint, verified
 
     def _capture(self) -> Capture | None:
         wanted, foundation = self._endpoint.data_capture, self._foundation

@@ -57,6 +57,7 @@ class SageMakerEndpoint(Construct):
         """
         super().__init__(scope, id)
         self.variants = tuple(variants)
+        self.literal_name = endpoint_name
         self._image = image
         scopes = {variant.name: Construct(self, f"Variant{variant.name}") for variant in variants}
         alarms = [
@@ -93,6 +94,14 @@ class SageMakerEndpoint(Construct):
             # A role without its policy cannot read the archive yet: the first deploy would fail, the second work.
             model.node.add_dependency(access, log_group, *after)
         self.config = self._build_config(volume_key, capture)
+        self.configuration: dict[str, object] = {
+            "image": image.uri,
+            "variants": [_configuration(variant) for variant in variants],
+            "network": [security_group.security_group_id, *(subnet.subnet_id for subnet in vpc_subnets)],
+            "volume_key": volume_key.key_arn if volume_key else "",
+            "capture": [capture.prefix, capture.sampling_percent] if capture else [],
+        }
+        """All that decides over models and configuration, and nothing else; holds tokens."""
         self.endpoint = self._build_endpoint(endpoint_name, update.render(alarm_names))
         self.endpoint.node.add_dependency(access, log_group, *alarms)
         for variant in variants:
@@ -194,6 +203,19 @@ class SageMakerEndpoint(Construct):
             scale_out_cooldown_seconds=fleet.scale_out_cooldown_seconds,
         )
         scaling.node.add_dependency(self.endpoint)
+
+
+def _configuration(variant: Variant) -> dict[str, object]:
+    fleet = variant.fleet
+    return {
+        "name": variant.name,
+        "path": variant.path,
+        "environment": dict(variant.environment),
+        "weight": variant.weight,
+        "instance_type": fleet.instance_type,
+        "instances": fleet.initial,
+        "timeouts": [fleet.health_check_timeout_seconds, fleet.model_download_timeout_seconds],
+    }
 
 
 def _capture(wanted: Capture) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:

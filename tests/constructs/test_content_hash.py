@@ -142,7 +142,9 @@ def test_copies_have_the_same_modes_everywhere(tree: Path, tmp_path: Path) -> No
     assert modes == {"a.py": 0o644, "run.sh": 0o755}
 
 
-@pytest.mark.parametrize("handler", ["start_job", "signal_job", "empty_bucket", "close_default_group"])
+@pytest.mark.parametrize(
+    "handler", ["start_job", "signal_job", "empty_bucket", "close_default_group", "verify_endpoint"]
+)
 def test_a_handler_is_packed_with_its_path_and_without_the_others(handler: str) -> None:
     files = handler_files(handler)
     assert f"torchlift/handlers/{handler}/handler.py" in files

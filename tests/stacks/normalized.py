@@ -9,6 +9,8 @@ from typing import Any
 
 ASSET = re.compile(r"\b[0-9a-f]{64}\b")
 LOGICAL_ID = re.compile(r"\b([A-Z][A-Za-z0-9]*?)[0-9a-f]{16}[0-9a-f]{8}([A-Z][A-Za-z0-9]*?)[0-9A-F]{8}\b")
+CONFIGURATION_ID = re.compile(r"\b([A-Z][A-Za-z0-9]*?)[0-9a-f]{16}[0-9A-F]{8}\b")
+"""Of a resource that is new with each configuration of an endpoint."""
 JOB_AND_DETAILS = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}-[0-9a-f]{8}(?![0-9a-f])")
 JOB = re.compile(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])")
 
@@ -19,6 +21,7 @@ def normalized(template: Mapping[str, Any]) -> Any:
     for pattern, placeholder in (
         (ASSET, "<asset>"),
         (LOGICAL_ID, r"\1<job>\2"),
+        (CONFIGURATION_ID, r"\1<configuration>"),
         (JOB_AND_DETAILS, "<job>-<details>"),
         (JOB, "<job>"),
     ):

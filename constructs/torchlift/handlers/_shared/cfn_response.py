@@ -29,7 +29,7 @@ def respond(
     """
     body = {
         "Status": "SUCCESS" if success else "FAILED",
-        "Reason": reason[:MAX_REASON_CHARACTERS],
+        "Reason": _shortened(reason),
         "PhysicalResourceId": physical_id(event),
         "StackId": event["StackId"],
         "RequestId": event["RequestId"],
@@ -38,6 +38,13 @@ def respond(
     }
     print(f"{event['RequestType']} {event['LogicalResourceId']}: {body['Status']} {body['Reason']}")
     put_json(str(event["ResponseURL"]), body)
+
+
+def _shortened(reason: str) -> str:
+    """The reason's start that takes 1000 characters as JSON, in which one character may become twelve."""
+    while len(json.dumps(reason)) - 2 > MAX_REASON_CHARACTERS:
+        reason = reason[: min(MAX_REASON_CHARACTERS, len(reason) - 1)]
+    return reason
 
 
 def put_json(url: str, body: Mapping[str, Any], *, pause_s: float = 1.0) -> None:

@@ -1,0 +1,141 @@
+"""Custom::VerifyEndpoint: the endpoint has the stack's configuration in service, and every variant answers right.
+
+SageMaker rolls a failed update back, and the endpoint is in service again; alarms hear nothing without traffic; a
+first deployment has no old fleet to roll back to. So the stack asks.
+
+Only creation does anything: each configuration is a resource of its own. A rollback leaves the old configuration's
+resource alone, and an update in the middle of a rollback would look at an endpoint that is not back yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers.verify_endpoint import probe as probes
+
+# A scaling activity that began at once; an update of the service itself.
+IN_BETWEEN = {"Creating", "Updating", "SystemUpdating", "RollingBack"}
+STATUS_PAUSE_S = 10.0
+PATIENCE_S = 120.0
+PAUSE_S = 5.0
+# Kept back for the answer to CloudFormation.
+RESERVE_S = 30.0
+# Errors of InvokeEndpoint (API reference) that go away: the service's own, and a model that is not quite there.
+PASSING = {
+    "InternalDependencyException",
+    "InternalFailure",
+    "ModelNotReadyException",
+    "ServiceUnavailable",
+    "Throttling",
+    "ThrottlingException",
+}
+# SageMaker ends an invocation after 60 s.
+ONE_ATTEMPT = Config(connect_timeout=10, read_timeout=65, retries={"total_max_attempts": 1})
+
+
+class NotRight(Exception):
+    """What the stack's event says about an endpoint that must not stay."""
+
+
+def handle(event: Mapping[str, Any], context: Any) -> None:
+    """Answer one request of CloudFormation; never leave it without an answer."""
+    try:
+        if event["RequestType"] == "Create":
+            deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - RESERVE_S
+            verify(event["ResourceProperties"], deadline=deadline)
+    except NotRight as error:
+        respond(event, success=False, reason=str(error))
+        return
+    except Exception as error:  # whatever it is, the stack must hear of it
+        respond(event, success=False, reason=f"cannot verify the endpoint: {type(error).__name__}: {error}")
+        return
+    respond(event, success=True)
+
+
+def verify(properties: Mapping[str, Any], *, deadline: float) -> None:
+    """Look at the endpoint and ask each variant. Raises NotRight.
+
+    :param properties: Endpoint and Config (names), Variants: [{Name, Probe: s3://bucket/key}]
+    :param deadline: on the monotonic clock; no retry begins after it
+    """
+    endpoint = str(properties["Endpoint"])
+    _in_service(endpoint, str(properties["Config"]), deadline)
+    until = min(deadline, time.monotonic() + PATIENCE_S)
+    for variant in properties["Variants"]:
+        probe = _probe(variant["Probe"])
+        first = 1
+        for case in probe.cases:
+            where = f"endpoint {endpoint}, variant {variant['Name']}"
+            body = _ask(endpoint, variant["Name"], probe.content_type, case.request, where=where, until=until)
+            wrong = probes.mismatch(case, body, labels=probe.labels, tolerance=probe.tolerance, first=first)
+            if wrong:
+                raise NotRight(f"{where}, {wrong}")
+            first += case.texts
+        print(f"variant {variant['Name']}: {first - 1} texts answered right")
+
+
+def _in_service(endpoint: str, config: str, deadline: float) -> None:
+    sagemaker: Any = boto3.client("sagemaker")
+    while True:
+        held = sagemaker.describe_endpoint(EndpointName=endpoint)
+        if held["EndpointStatus"] not in IN_BETWEEN or time.monotonic() + STATUS_PAUSE_S > deadline:
+            break
+        time.sleep(STATUS_PAUSE_S)
+    told = f": {held['FailureReason']}" if held.get("FailureReason") else ""
+    if held["EndpointStatus"] != "InService":
+        raise NotRight(f"endpoint {endpoint} is {held['EndpointStatus']}, not InService{told}")
+    if held["EndpointConfigName"] != config:
+        raise NotRight(
+            f"endpoint {endpoint} serves {held['EndpointConfigName']}, not {config}: SageMaker rolled the update "
+            f"back{told}"
+        )
+
+
+def _probe(uri: str) -> probes.Probe:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    s3: Any = boto3.client("s3")
+    try:
+        document = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except s3.exceptions.NoSuchKey as error:
+        raise NotRight(
+            f"there is no {uri}: packages of an older release have none; publish the version again"
+        ) from error
+    try:
+        return probes.parse(document)
+    except probes.UnusableProbe as error:
+        raise NotRight(f"{uri} cannot be used: {error}") from error
+
+
+def _ask(endpoint: str, variant: str, content_type: str, request: bytes, *, where: str, until: float) -> bytes:
+    runtime: Any = boto3.client("sagemaker-runtime", config=ONE_ATTEMPT)
+    while True:
+        try:
+            answer = runtime.invoke_endpoint(
+                EndpointName=endpoint,
+                TargetVariant=variant,
+                ContentType=content_type,
+                Accept=content_type,
+                Body=request,
+            )
+            return bytes(answer["Body"].read())
+        except (ClientError, BotoCoreError) as error:
+            if not _passes(error) or time.monotonic() + PAUSE_S > until:
+                raise NotRight(f"{where} does not answer: {error}") from error
+            print(f"{where}: {error}: again in {PAUSE_S:.0f} s")
+        time.sleep(PAUSE_S)
+
+
+def _passes(error: ClientError | BotoCoreError) -> bool:
+    """Whether it makes sense to ask again: not when the model itself refuses the request."""
+    if not isinstance(error, ClientError):
+        return True  # no connection, no answer in time
+    response: Mapping[str, Any] = error.response
+    code = str(response["Error"]["Code"])
+    return code in PASSING or (code == "ModelError" and int(response.get("OriginalStatusCode", 500)) >= 500)
