@@ -20,6 +20,7 @@ from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
 from operations import endpoint, status
 from operations.failure import CommandFailed, sentence
+from operations.preflight.commands import preflight
 from operations.teardown import commands as teardowns
 from operations.versions import commands as versions
 from settings import Settings, SettingsError, load_settings
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
     _add(commands, "check", check)
+    _add(commands, "preflight", preflight)
     _add(commands, "status", status.show)
     invoke = _add(commands, "invoke", endpoint.invoke)
     invoke.add_argument("text", nargs="+", help="a text to classify; quote it")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
@@ -39,19 +38,13 @@ def sentence(error: ClientError | BotoCoreError) -> str:
     return " ".join(str(error).split())
 
 
+_PERFORM = re.compile(r"perform:? ([a-z0-9-]+:\w+)")
 _ACTIONS = {"ListObjectsV2": "ListBucket", "HeadObject": "GetObject", "CreateMultipartUpload": "PutObject"}
 
 
 def action(error: ClientError) -> str:
-    """The IAM action behind the refused call; operations of S3 have other names than their permissions."""
+    """The IAM action behind the refused call: what the service says, else from the operation."""
+    said = _PERFORM.search(str(error.response.get("Error", {}).get("Message", "")))
+    if said:
+        return said.group(1)
     return _ACTIONS.get(error.operation_name, error.operation_name)
-
-
-@contextmanager
-def absent_as_none(*codes: str) -> Iterator[None]:
-    """Swallow errors with one of these codes: what was asked for does not exist."""
-    try:
-        yield
-    except ClientError as error:
-        if error_code(error) not in codes:
-            raise

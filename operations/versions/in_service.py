@@ -69,13 +69,11 @@ def version_of_package(account: Account, uri: str) -> str:
 def wanted(settings: Settings, account: Account) -> dict[str, str]:
     """{who wants it: version}: the settings' own, the challengers', and what the last deploy served from."""
     found: dict[str, str] = {}
-    sentiment = settings.sentiment
-    version = getattr(sentiment, "version", None)
-    if version:
-        found["settings"] = version
-    for challenger in getattr(getattr(sentiment, "endpoint", None), "challengers", None) or ():
-        if challenger.version:
-            found[f"settings, {getattr(challenger, 'name', 'challenger')}"] = challenger.version
+    if settings.sentiment is not None:
+        if settings.sentiment.version is not None:
+            found["settings"] = settings.sentiment.version
+        for one in settings.sentiment.endpoint.challengers:
+            found[f"settings, challenger {one.name}"] = one.version
     deployed = account.parameter("sentiment", "model") or ""
     if PREFIX in deployed:
         found["last deploy"] = deployed.partition(PREFIX)[2].rstrip("/")

@@ -16,7 +16,7 @@ from model_code.sentiment.package import PackageError, check_config, collect
 from operations.failure import CommandFailed
 from operations.versions.store import Store, Version, make_manifest
 
-REPORTS = ("metrics.json", "probe.json", "run.json")
+REPORTS = ("metrics.json", "probe.json", "run.json", "loss_curve.png", "confusion_matrix.png")
 """What training leaves beside the model, and a folder from elsewhere may have."""
 CREATED_BY = "torchlift versions publish"
 

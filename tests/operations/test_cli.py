@@ -28,7 +28,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    assert all(command in printed for command in ("check", "status", "invoke", "teardown", "versions"))
+    assert all(command in printed for command in ("check", "status", "invoke", "preflight", "teardown", "versions"))
 
 
 def commands(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

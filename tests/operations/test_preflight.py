@@ -1,0 +1,221 @@
+"""Preflight: each check passes, fails or says that it may not look, and none of them stops the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+
+from operations.account import Account
+from operations.cli import main
+from operations.preflight import checks, quotas
+from operations.preflight.commands import CHECKS, look
+from operations.preflight.row import Row
+from settings import Settings, load_settings
+from tests.operations.deployed import client
+from tests.stacks.synthesis import Synthesized
+
+pytestmark = pytest.mark.usefixtures("account")
+
+Answers = dict[str, Any]
+"""{operation: response, or an exception, or a function of the parameters}; all else goes to moto."""
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Give AWS's answers to some operations."""
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def give(**answers: Any) -> None:
+        def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
+            given = answers.get(operation)
+            if given is None:
+                return real(self, operation, kwargs)
+            made = given(kwargs) if callable(given) else given
+            if isinstance(made, Exception):
+                raise made
+            return made
+
+        monkeypatch.setattr(BaseClient, "_make_api_call", call)
+
+    return give
+
+
+def denied(operation: str, action: str) -> ClientError:
+    said = f"User: x is not authorized to perform: {action} on resource: *"
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": said}}, operation)
+
+
+def account(name: str = "dev", **training: Any) -> Account:
+    settings: Settings = load_settings(name)
+    assert settings.training is not None
+    return Account(settings.model_copy(update={"training": settings.training.model_copy(update=training)}))
+
+
+def only(rows: Any) -> Row:
+    (row,) = rows
+    assert isinstance(row, Row)
+    return row
+
+
+def test_the_account_is_that_of_the_settings() -> None:
+    here, unset = checks.identity(account())
+    assert here.level == "pass" and "123456789012" in here.found and unset.level == "warn"
+    settings = load_settings("dev")
+    for wanted, level in (("123456789012", "pass"), ("999999999999", "fail")):
+        deployment = settings.deployment.model_copy(update={"account": wanted})
+        row = only(checks.identity(Account(settings.model_copy(update={"deployment": deployment}))))
+        assert row.level == level and wanted in row.found
+
+
+@pytest.mark.parametrize(("version", "level"), [(None, "fail"), ("5", "fail"), ("6", "pass"), ("30", "pass")])
+def test_bootstrap(version: str | None, level: str) -> None:
+    if version is not None:
+        client("ssm").put_parameter(Name=checks.BOOTSTRAP, Value=version, Type="String")
+    row = only(checks.bootstrap(account()))
+    assert row.level == level and ("cdk bootstrap" in row.todo) == (level == "fail")
+
+
+def test_the_bootstrap_version_is_what_the_app_asks_for(dev: Synthesized) -> None:
+    wanted = {
+        artifact["properties"]["requiresBootstrapStackVersion"]
+        for artifact in json.loads((dev.folder / "manifest.json").read_text())["artifacts"].values()
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    assert wanted == {checks.BOOTSTRAP_VERSION}
+
+
+def test_training_vcpus_by_type_and_purchase(answer: Callable[..., None]) -> None:
+    asked: list[str] = []
+
+    def quota(kwargs: dict[str, Any]) -> dict[str, Any]:
+        asked.append(kwargs["QuotaCode"])
+        return {"Quota": {"Value": 96.0}}
+
+    answer(GetServiceQuota=quota)
+    for kind, purchase, code, level in (
+        ("p4d.24xlarge", "on-demand", "L-417A185B", "pass"),
+        ("p5.48xlarge", "spot", "L-C4BD4855", "fail"),
+        ("p4d.24xlarge", "spot", "L-7212CCBC", "pass"),
+        ("g5.xlarge", "on-demand", "L-DB2E81BA", "pass"),
+        ("g6.48xlarge", "spot", "L-3819A6DF", "fail"),
+    ):
+        row = only(quotas.training_vcpus(account(instance_type=kind, purchase=purchase)))
+        assert row.level == level and asked[-1] == code
+    assert list(quotas.training_vcpus(account(purchase="capacity-block"))) == []
+
+
+def test_a_quota_never_raised_has_its_default(answer: Callable[..., None]) -> None:
+    missing = ClientError({"Error": {"Code": "NoSuchResourceException", "Message": "no"}}, "GetServiceQuota")
+    answer(GetServiceQuota=missing, GetAWSDefaultServiceQuota={"Quota": {"Value": 0.0}})
+    row = only(quotas.training_vcpus(account()))
+    assert row.level == "fail" and row.found == "0 of 96 vCPU needed"
+
+
+@pytest.mark.parametrize(("value", "level"), [(4.0, "pass"), (3.0, "fail")])
+def test_endpoint_instances_are_twice_the_most_in_service(
+    value: float, level: str, answer: Callable[..., None]
+) -> None:
+    listed = {"Quotas": [{"QuotaName": "ml.c7g.4xlarge for endpoint usage", "Value": value}]}
+    answer(ListServiceQuotas=listed)
+    assert only(quotas.endpoint_instances(account())).level == level
+
+
+def test_builders_of_each_kind_and_one_that_is_not_listed(answer: Callable[..., None]) -> None:
+    names = {"Linux/Large": 0.0, "ARM/Small": 1.0}
+    listed = [
+        {"QuotaName": f"Concurrently running builds for {kind} environment", "Value": value}
+        for kind, value in names.items()
+    ]
+    answer(ListServiceQuotas={"Quotas": listed}, ListAWSDefaultServiceQuotas={"Quotas": []})
+    levels = {row.name: row.level for row in quotas.builders(account())}
+    assert levels == {"CodeBuild Linux/Large": "fail", "CodeBuild ARM/Small": "pass", "CodeBuild ARM/Medium": "warn"}
+
+
+@pytest.mark.parametrize(("value", "levels"), [(1.0, ["fail", "pass", "pass"]), (5.0, ["pass", "pass", "pass"])])
+def test_network_counts_what_is_there(value: float, levels: list[str], answer: Callable[..., None]) -> None:
+    answer(GetServiceQuota={"Quota": {"Value": value}})
+    # moto's account has a default VPC.
+    assert [row.level for row in quotas.network(account("dev"))] == levels
+    assert [row.name for row in quotas.network(account("prod"))] == ["VPCs per Region"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "level"),
+    [((), "fail"), (("us-west-2a",), "warn"), (("us-west-2a", "us-west-2b", "us-west-2c"), "pass")],
+)
+def test_the_training_type_is_offered(offered: tuple[str, ...], level: str, answer: Callable[..., None]) -> None:
+    answer(DescribeInstanceTypeOfferings={"InstanceTypeOfferings": [{"Location": zone} for zone in offered]})
+    row = only(checks.offering(account()))
+    assert row.level == level and (level != "warn" or row.found == "not in us-west-2b, us-west-2c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "told"),
+    [
+        ({}, "pass", "active"),
+        ({"State": "scheduled", "StartDate": datetime(2030, 1, 2, tzinfo=UTC)}, "warn", "2030-01-02"),
+        ({"State": "expired"}, "fail", "expired"),
+        ({"InstanceType": "p5.48xlarge"}, "fail", "p5.48xlarge"),
+        ({"AvailabilityZone": "us-west-2d"}, "fail", "us-west-2d"),
+        ({"EndDate": datetime.now(UTC) + timedelta(minutes=30)}, "fail", "360 minutes"),
+    ],
+)
+def test_the_capacity_reservation(changes: dict[str, Any], level: str, told: str, answer: Callable[..., None]) -> None:
+    held = {"InstanceType": "p4d.24xlarge", "AvailabilityZone": "us-west-2a", "State": "active"} | changes
+    answer(DescribeCapacityReservations={"CapacityReservations": [held]})
+    row = only(checks.reservation(account(capacity_reservation_id="cr-0123456789abcdef0")))
+    assert row.level == level and told in row.found
+
+
+def test_a_capacity_reservation_that_does_not_exist(answer: Callable[..., None]) -> None:
+    code = "InvalidCapacityReservationId.NotFound"
+    answer(DescribeCapacityReservations=ClientError({"Error": {"Code": code}}, "DescribeCapacityReservations"))
+    assert only(checks.reservation(account(capacity_reservation_id="cr-0123456789abcdef0"))).level == "fail"
+
+
+def test_the_ami_is_there() -> None:
+    image = client("ec2").describe_images()["Images"][0]["ImageId"]
+    assert only(checks.machine_image(account(ami_id=image, ami_parameter=None))).level == "pass"
+    assert only(checks.machine_image(account(ami_id="ami-0123456789abcdef0", ami_parameter=None))).level == "fail"
+    missing = only(checks.machine_image(account(ami_id=None, ami_parameter="/aws/service/none/such")))
+    assert missing.level == "fail" and "/aws/service/none/such" in missing.found
+
+
+def test_base_images(answer: Callable[..., None]) -> None:
+    answer(DescribeImages={"imageDetails": [{}]})
+    assert [row.level for row in checks.base_images(account())] == ["pass", "pass"]
+    answer(DescribeImages=ClientError({"Error": {"Code": "ImageNotFoundException"}}, "DescribeImages"))
+    assert [row.level for row in checks.base_images(account())] == ["fail", "fail"]
+
+
+def test_somebody_is_told() -> None:
+    settings = load_settings("dev")
+    assert [row.level for row in checks.people(Account(settings))] == ["warn", "warn"]
+    told = settings.model_copy(
+        update={
+            "alarms": settings.alarms.model_copy(update={"email": "team@example.com"}),
+            "budget": settings.budget.model_copy(update={"monthly_usd": 100}),
+        }
+    )
+    assert [row.level for row in checks.people(Account(told))] == ["pass", "pass"]
+
+
+def test_a_refused_check_is_a_row_and_the_rest_goes_on(
+    answer: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    operations = ("GetServiceQuota", "ListServiceQuotas", "DescribeInstanceTypeOfferings", "DescribeImages")
+    answer(**{name: denied(name, f"service:{name}") for name in operations})
+    rows = look(account())
+    refused = [row for row in rows if row.found.startswith("not allowed: service:")]
+    assert len(refused) >= 5 and all(row.level == "warn" and row.todo for row in refused)
+    assert len(rows) >= len(CHECKS) - 1, "all but the reservation, which the settings have none of"
+    assert main(["preflight", "dev"]) == 1
+    printed = capsys.readouterr().out
+    assert "not bootstrapped" in printed and "2 fail" in printed
+    assert max(map(len, printed.splitlines())) <= 80
