@@ -49,10 +49,15 @@ def endpoint_name(
     :param challengers: {variant: instance type} of the others; their names and types go in as a short hash
     """
     kind = instance_type.removeprefix("ml.").replace(".", "-")
-    name = f"torchlift-{deployment}-{workload}-{kind}"
+    name = endpoint_prefix(deployment, workload) + kind
     if not challengers:
         return name
     return f"{name}-{hashlib.sha256(json.dumps(sorted(challengers.items())).encode()).hexdigest()[:8]}"
+
+
+def endpoint_prefix(deployment: str, workload: str) -> str:
+    """What the names of all endpoints of a workload begin with."""
+    return f"torchlift-{deployment}-{workload}-"
 
 
 def captured_prefix(workload: str) -> str:

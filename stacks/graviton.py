@@ -195,8 +195,13 @@ class Graviton(DeploymentStack):
             key=foundation.key,
             volume_key=foundation.key if wanted.kms else None,
             log_group=self._build_log_group(inner, name),
+            log_groups=names.log_group_of_endpoint(
+                names.endpoint_prefix(self._settings.deployment.name, WORKLOAD) + "*"
+            ),
             latency_p99_ms=wanted.latency_p99_ms_alarm,
             alarm_topic_arn=foundation.alarm_topic.topic_arn,
+            lasting=Construct(self, "Lasting"),
+            log_retention=self.log_retention,
             capture=self._capture(),
             after=[image.job.done, *(job.done for _, job in self._packages.values())],
         )

@@ -8,7 +8,6 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from torchlift import permissions
@@ -36,7 +35,7 @@ class ExecutionRole(Construct):
         *,
         image: ServingImage,
         key: kms.IKey,
-        log_group: logs.ILogGroup,
+        log_groups: str,
         subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
         alarm_names: Sequence[str],
@@ -46,6 +45,8 @@ class ExecutionRole(Construct):
         """Declare the role.
 
         :param key: encrypts the archives
+        :param log_groups: pattern of the names of the groups of this workload's endpoints: while one takes the place of
+            another both log
         :param alarm_names: alarms that roll an update back: SageMaker reads them with this role
         :param volume_key: the key of the storage volumes, which EC2 uses by a grant that SageMaker makes
         """
@@ -67,7 +68,8 @@ class ExecutionRole(Construct):
         permissions.allow(
             self.role,
             actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-            resources=[log_group.log_group_arn],
+            resources=[f"arn:{stack.partition}:logs:{stack.region}:{stack.account}:log-group:{log_groups}:*"],
+            why="The groups of this workload's endpoints, and their streams, whose names SageMaker chooses",
         )
         permissions.allow(
             self.role,

@@ -18,6 +18,7 @@ from torchlift.endpoint_scaling import EndpointScaling
 from torchlift.endpoint_update import UpdatePolicy
 from torchlift.endpoint_variants import Capture, ServingImage, Variant
 from torchlift.execution_role import ExecutionRole
+from torchlift.interface_drain import InterfaceDrain
 
 
 class SageMakerEndpoint(Construct):
@@ -43,8 +44,11 @@ class SageMakerEndpoint(Construct):
         key: kms.IKey,
         volume_key: kms.IKey | None,
         log_group: logs.LogGroup,
+        log_groups: str,
         latency_p99_ms: int,
         alarm_topic_arn: str,
+        lasting: Construct,
+        log_retention: logs.RetentionDays,
         capture: Capture | None = None,
         after: Sequence[IDependable] = (),
     ) -> None:
@@ -53,6 +57,11 @@ class SageMakerEndpoint(Construct):
         :param volume_key: encrypts the storage volumes; None for types whose local disks encrypt in hardware, where
             SageMaker refuses a key
         :param log_group: declared under SageMaker's own name for this endpoint: SageMaker would make it otherwise
+        :param log_groups: pattern of the names of the groups of this endpoint and of those that it replaces
+        :param lasting: outlives an endpoint that another type replaces, and holds what must: the role with which
+            SageMaker removes the old endpoint's network interfaces, and the wait for that, which would be in vain while
+            the new endpoint has interfaces in the same group
+        :param log_retention: of the functions' own logs
         :param after: what must exist before the models: the jobs that make image and archives
         """
         super().__init__(scope, id)
@@ -74,11 +83,11 @@ class SageMakerEndpoint(Construct):
         ]
         alarm_names = [name for one in alarms for name in one.names]
         access = ExecutionRole(
-            self,
+            lasting,
             "Execution",
             image=image,
             key=key,
-            log_group=log_group,
+            log_groups=log_groups,
             subnets=vpc_subnets,
             security_group=security_group,
             alarm_names=alarm_names,
@@ -86,13 +95,16 @@ class SageMakerEndpoint(Construct):
             capture=capture,
         )
         self.role: iam.Role = access.role
+        drain = InterfaceDrain(lasting, "Drain", security_group=security_group, key=key, log_retention=log_retention)
+        # SageMaker removes its interfaces with this role, after the endpoint is gone.
+        drain.node.add_dependency(access)
         self.models = {
             variant.name: self._build_model(scopes[variant.name], variant, vpc_subnets, security_group)
             for variant in variants
         }
         for model in self.models.values():
             # A role without its policy cannot read the archive yet: the first deploy would fail, the second work.
-            model.node.add_dependency(access, log_group, *after)
+            model.node.add_dependency(access, drain, log_group, *after)
         self.config = self._build_config(volume_key, capture)
         self.configuration: dict[str, object] = {
             "image": image.uri,
@@ -103,7 +115,7 @@ class SageMakerEndpoint(Construct):
         }
         """All that decides over models and configuration, and nothing else; holds tokens."""
         self.endpoint = self._build_endpoint(endpoint_name, update.render(alarm_names))
-        self.endpoint.node.add_dependency(access, log_group, *alarms)
+        self.endpoint.node.add_dependency(access, drain, log_group, *alarms)
         for variant in variants:
             self._build_scaling(scopes[variant.name], endpoint_name, variant)
 

@@ -143,7 +143,7 @@ def test_copies_have_the_same_modes_everywhere(tree: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "handler", ["start_job", "signal_job", "empty_bucket", "close_default_group", "verify_endpoint"]
+    "handler", ["start_job", "signal_job", "empty_bucket", "close_default_group", "drain_interfaces", "verify_endpoint"]
 )
 def test_a_handler_is_packed_with_its_path_and_without_the_others(handler: str) -> None:
     files = handler_files(handler)
