@@ -1,7 +1,7 @@
 """Custom::DrainInterfaces: on deletion, waits until a security group has no network interfaces any more.
 
-SageMaker removes an endpoint's interfaces minutes after DeleteEndpoint has answered, with the execution role: until then
-group and subnets cannot be deleted, and without the role the interfaces would stay for ever.
+SageMaker removes an endpoint's interfaces minutes after DeleteEndpoint has answered, with the execution role: until
+then group and subnets cannot be deleted, and without the role the interfaces would stay for ever.
 """
 
 from __future__ import annotations
