@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from botocore.exceptions import ClientError
 from rich.console import Console
 from rich.table import Table
 
+from operations import running
 from operations.account import Account
-from operations.failure import CommandFailed
+from operations.failure import CommandFailed, is_denied, sentence
 from settings import Settings
 
 
@@ -18,13 +20,25 @@ def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
 
     example: torchlift status dev
 
-    IAM: cloudformation:DescribeStacks
+    IAM: cloudformation:DescribeStacks, cloudformation:ListStackResources, ssm:GetParameter,
+    sagemaker:DescribeEndpoint, cloudwatch:DescribeAlarms, codebuild:BatchGetProjects,
+    codebuild:ListBuildsForProject, codebuild:BatchGetBuilds, autoscaling:DescribeAutoScalingGroups,
+    logs:DescribeLogStreams, logs:GetLogEvents; without the later ones the rest is shown
     """
     account = Account(settings)
     stacks = account.stacks()
     if not stacks:
         raise CommandFailed(f"no stack of deployment '{account.deployment}' exists in {account.region}.")
     console.print(stack_table(stacks, account.deployment))
+    resources = [item for stack in stacks for item in account.resources(stack["StackName"])]
+    for part in (running.endpoint(account), running.alarms(account, resources), running.jobs(account, resources)):
+        try:
+            for line in part:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+        except ClientError as error:
+            if not is_denied(error):
+                raise
+            console.print(sentence(error), markup=False, highlight=False, soft_wrap=True)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +41,11 @@ class Cycle:
     @property
     def endpoint(self) -> str:
         parameter = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
+        return str(self.aws.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
+
+    @property
+    def weights(self) -> str:
+        parameter = names.parameter_name(DEPLOYMENT, "sentiment", "model")
         return str(self.aws.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
 
     def ask(self, text: str) -> sentiment.Judgement:
@@ -138,6 +144,26 @@ def test_the_operators_command_looks_and_asks(cycle: Cycle, root: Path, tmp_path
     answers = torchlift("invoke", str(cycle.settings), "the film was good", "the meal was awful", "--top-k", "2")
     assert len(answers.splitlines()) == 2
     assert answers.count("positive") == answers.count("negative") == 2
+    (trained,) = json.loads(torchlift("versions", "list", str(cycle.settings), "--json"))
+    assert len(trained["in_service"]) == 1 and "last deploy" in trained["wanted_by"]
+    assert f"Endpoint {cycle.endpoint}: InService" in status
+    folder = tmp_path / "model"
+    folder.mkdir()
+    s3 = cycle.aws.client("s3")
+    bucket, _, prefix = cycle.weights.removeprefix("s3://").partition("/")
+    for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]:
+        s3.download_file(bucket, item["Key"], str(folder / item["Key"].removeprefix(prefix)))
+    (folder / "manifest.json").unlink()
+    torchlift("versions", "publish", str(cycle.settings), str(folder))
+    (published,) = [
+        row
+        for row in json.loads(torchlift("versions", "list", str(cycle.settings), "--json"))
+        if row["version"] != trained["version"]
+    ]
+    assert published["held_out"] == trained["held_out"] and published["in_service"] == []
+    torchlift("versions", "delete", str(cycle.settings), published["version"], "--yes")
+    plan = torchlift("teardown", str(cycle.settings), "--dry-run")
+    assert all(stack in plan for stack in cycle.templates() if stack.startswith(names.STACK_PREFIX))
 
 
 def test_every_property_arrived(cycle: Cycle) -> None:

@@ -1,0 +1,109 @@
+"""Status: what serves, rings and runs; and what may not be seen is said without hiding the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+
+from operations.account import Account
+from operations.cli import main
+from tests.operations import deployed
+from tests.operations.deployed import client
+
+ALARM: dict[str, Any] = {
+    "ComparisonOperator": "GreaterThanThreshold",
+    "EvaluationPeriods": 1,
+    "MetricName": "m",
+    "Namespace": "n",
+    "Period": 60,
+    "Statistic": "Sum",
+    "Threshold": 1,
+}
+GROUP = {"ResourceType": "AWS::AutoScaling::AutoScalingGroup", "PhysicalResourceId": "group"}
+
+
+@pytest.fixture
+def name(account: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A deployment with an endpoint, an alarm and a training group; returns the endpoint's name."""
+    bucket = deployed.foundation("dev")
+    client("cloudwatch").put_metric_alarm(AlarmName="ours", **ALARM)
+    alarm = {"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": "ours"}
+    # moto's CloudFormation makes neither.
+    monkeypatch.setattr(Account, "resources", lambda *_: [alarm, GROUP])
+    return deployed.endpoint("dev", bucket, {"main": "a" * 16, "challenger": "b" * 16})
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main(["status", "dev"]) == 0
+    return capsys.readouterr().out
+
+
+def test_endpoint_variants_and_the_reason_of_a_silent_rollback(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = shown(capsys)
+    assert f"Endpoint {name}: InService, configuration {name}-config" in printed
+    assert "variant main: 1 of 1 instances, weight 1" in printed and "variant challenger" in printed
+    assert "failed" not in printed and "ALARM" not in printed and "Running" not in printed
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
+        answer = real(self, operation, kwargs)
+        return answer | {"FailureReason": "alarm\n went off"} if operation == "DescribeEndpoint" else answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    assert "last update failed: alarm went off" in shown(capsys)
+
+
+@pytest.mark.usefixtures("name")
+def test_only_alarms_that_ring_and_only_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    cloudwatch = client("cloudwatch")
+    cloudwatch.put_metric_alarm(AlarmName="theirs", **ALARM)
+    for alarm in ("theirs", "ours"):
+        cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="too slow")
+    printed = shown(capsys)
+    assert "ALARM ours: too slow" in printed and "theirs" not in printed
+
+
+@pytest.mark.usefixtures("name")
+def test_a_running_job_with_its_last_line_and_a_link(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moment = 1_700_000_000_000
+    lines = [{"timestamp": moment, "message": "epoch 1"}, {"timestamp": moment + 1, "message": "epoch 2 loss 0.5"}]
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
+        if operation == "DescribeAutoScalingGroups":
+            tags = [{"Key": "torchlift:job", "Value": "sentiment-train"}]
+            return {"AutoScalingGroups": [{"DesiredCapacity": 1, "Tags": tags}]}
+        if operation == "DescribeLogStreams":
+            return {"logStreams": [{"logStreamName": "i-1"}]}
+        if operation == "GetLogEvents":
+            return {"events": lines[-kwargs["limit"] :]}
+        return real(self, operation, kwargs)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    printed = shown(capsys)
+    assert "Running sentiment-train: epoch 2 loss 0.5" in printed
+    assert "#logsV2:log-groups/log-group/$252Ftorchlift$252Fdev$252Fjobs$252Fsentiment-train" in printed
+
+
+def test_what_may_not_be_seen_is_said_and_the_rest_shown(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
+        if operation == "DescribeAlarms":
+            said = "User: x is not authorized to perform: cloudwatch:DescribeAlarms"
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": said}}, operation)
+        return real(self, operation, kwargs)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    printed = shown(capsys)
+    assert "not allowed: cloudwatch:DescribeAlarms" in printed and f"Endpoint {name}" in printed
