@@ -18,7 +18,7 @@ from rich.console import Console
 
 from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
-from operations import endpoint, status
+from operations import endpoint, proof, status
 from operations.failure import CommandFailed, sentence
 from operations.preflight.commands import preflight
 from operations.teardown import commands as teardowns
@@ -67,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     invoke.add_argument("--top-k", type=int, default=1, help="labels per text, best first (default: 1)")
     invoke.add_argument("--variant", help="ask this production variant, such as a challenger, whatever its weight")
     _add_versions(commands)
+    prove = _add(commands, "prove", proof.prove)
+    prove.add_argument("--yes", action="store_true", help="do not ask")
     teardown = _add(commands, "teardown", teardowns.teardown)
     teardown.add_argument("--dry-run", action="store_true", help="only say what would go and what would stay")
     teardown.add_argument("--unprotect", action="store_true", help="take the termination protection off, after asking")

@@ -27,16 +27,26 @@ def destroy(deployment: str) -> int:
     :param deployment: as it was given: a name, or a path to a settings file
     :raises CommandFailed: the CDK CLI is not installed
     """
-    search = os.pathsep.join(
-        [str(REPO_ROOT / "node_modules" / ".bin"), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    )
-    program = shutil.which("cdk", path=search)
+    line = command("destroy", "--all", "--force", "--progress", "events", deployment=deployment)
+    return subprocess.run(line, cwd=REPO_ROOT, env=os.environ | {"PATH": search_path()}, check=False).returncode
+
+
+def command(*words: str, deployment: str) -> list[str]:
+    """A command line of the project's own CDK CLI for a deployment; it must run in the checkout, with `search_path`.
+
+    :raises CommandFailed: the CDK CLI is not installed
+    """
+    program = shutil.which("cdk", path=search_path())
     if program is None:
         raise CommandFailed(f"the CDK CLI is not installed: run `npm ci` in {REPO_ROOT}.")
     given = str(Path(deployment).resolve()) if deployment.endswith(".toml") else deployment
-    command = [program, "destroy", "--all", "--force", "--no-notices", "--progress", "events"]
-    command += ["-c", f"deployment={given}"]
-    return subprocess.run(command, cwd=REPO_ROOT, env=os.environ | {"PATH": search}, check=False).returncode
+    return [program, *words, "--no-notices", "-c", f"deployment={given}"]
+
+
+def search_path() -> str:
+    """PATH with the checkout's CDK CLI, and the Python that runs this, before everything else."""
+    own = [str(REPO_ROOT / "node_modules" / ".bin"), str(Path(sys.executable).parent)]
+    return os.pathsep.join([*own, os.environ.get("PATH", "")])
 
 
 def holders(account: Account) -> list[str]:

@@ -1,0 +1,126 @@
+"""`torchlift prove`: show on a real account what this project's own tests cannot, and write down what was seen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from operations.account import Account
+from operations.asking import confirmed
+from operations.failure import CommandFailed
+from operations.teardown import cdk
+from settings import REPO_ROOT, Settings
+
+REPORT = REPO_ROOT / "build" / "proof"
+DEPLOY = ("deploy", "--all", "--require-approval", "never", "--progress", "events")
+TEXTS = ("The soup was cold and the waiter rude.", "What a lovely evening!")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One command, what it shows when it succeeds, and whether the others make sense after its failure."""
+
+    claim: str
+    command: list[str]
+    needed: bool = True
+
+
+def prove(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
+    """Deploy a deployment for real, ask it, destroy it, and write a report of what was shown.
+
+    It costs what the deployment costs while it runs: with `trial` some dollars. Each step's whole output is in
+    build/proof/<deployment>/; the report, report.md, says for each claim whether it was seen and how long it took.
+    Nothing is destroyed when a step fails, so that you can look: `torchlift teardown <deployment>` does it.
+
+    example: torchlift prove trial
+
+    IAM: what `preflight`, `cdk deploy`, `status`, `invoke` and `teardown` need
+    """
+    account = Account(settings)
+    if account.stacks():
+        raise CommandFailed(f"deployment {account.deployment} is there already: a proof begins with nothing.")
+    question = f"Deploy {account.deployment} in {account.region}, train, serve, and destroy it? This costs money."
+    if not arguments.yes and not confirmed(console, question):
+        raise CommandFailed("nothing was deployed.")
+    folder = REPORT / account.deployment
+    folder.mkdir(parents=True, exist_ok=True)
+    rows: list[tuple[Step, str, float]] = []
+    for number, step in enumerate(_steps(arguments.deployment), start=1):
+        console.print(f"{number}. {step.claim}", markup=False, highlight=False)
+        started = time.monotonic()
+        status = _run(step.command, folder / f"{number}.log")
+        rows.append((step, "seen" if status == 0 else f"FAILED, exit {status}", time.monotonic() - started))
+        console.print(f"   {rows[-1][1]} after {rows[-1][2]:.0f} s", markup=False, highlight=False)
+        _write(folder / "report.md", account, rows)
+        if status != 0 and step.needed:
+            console.print(f"   Its output: {folder / f'{number}.log'}", markup=False, highlight=False)
+            break
+    console.print(_table(rows))
+    console.print(f"Report: {folder / 'report.md'}", markup=False, highlight=False)
+    return 0 if all(seen == "seen" for _, seen, _ in rows) else 1
+
+
+def _steps(deployment: str) -> list[Step]:
+    torchlift = [sys.executable, "-m", "operations.cli"]
+
+    return [
+        Step(
+            claim="The account has what the deployment needs: quotas, capacity offers, bootstrap, AMI",
+            command=[*torchlift, "preflight", deployment],
+            needed=False,
+        ),
+        Step(
+            claim="AWS takes the templates; images build; user data boots; roles suffice; training trains, signals and "
+            "ends; the endpoint serves the right answers (VerifyEndpoint)",
+            command=cdk.command(*DEPLOY, deployment=deployment),
+        ),
+        Step(claim="The stacks say what they put out", command=[*torchlift, "status", deployment]),
+        Step(claim="A client gets answers through the API", command=[*torchlift, "invoke", deployment, *TEXTS]),
+        Step(
+            claim="What AWS made is what the templates say: nothing is left to change",
+            command=cdk.command("diff", "--fail", deployment=deployment),
+            needed=False,
+        ),
+        Step(
+            claim="A second deploy does nothing",
+            command=cdk.command(*DEPLOY, deployment=deployment),
+            needed=False,
+        ),
+        Step(
+            claim="Everything goes, network interfaces too, and nothing is left",
+            command=[*torchlift, "teardown", deployment, "--yes"],
+        ),
+    ]
+
+
+def _run(command: list[str], log: Path) -> int:
+    environment = os.environ | {"CDK_DISABLE_CLI_TELEMETRY": "true", "PYTHONUNBUFFERED": "1", "PATH": cdk.search_path()}
+    with log.open("wb") as stream:
+        return subprocess.run(
+            command, cwd=REPO_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False
+        ).returncode
+
+
+def _table(rows: list[tuple[Step, str, float]]) -> Table:
+    table = Table("claim", "seen", "seconds", title="What was shown")
+    for step, seen, seconds in rows:
+        table.add_row(step.claim, seen, f"{seconds:.0f}")
+    return table
+
+
+def _write(path: Path, account: Account, rows: list[tuple[Step, str, float]]) -> None:
+    lines = [f"# What was shown of deployment {account.deployment} in {account.region}", ""]
+    lines += ["| claim | seen | seconds | command |", "|---|---|---|---|"]
+    lines += [
+        f"| {step.claim} | {seen} | {seconds:.0f} | `{' '.join([Path(step.command[0]).name, *step.command[1:]])}` |"
+        for step, seen, seconds in rows
+    ]
+    path.write_text("\n".join(lines) + "\n")
