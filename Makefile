@@ -19,6 +19,7 @@ DEMO  := .venv/.demo
 DEV   := .venv/.dev
 NODE  := node_modules/.installed
 TORCHSERVE := .venvs/torchserve/.installed
+TRITON     := .venvs/triton/.installed
 CHECKOV    := .venvs/checkov/.installed
 
 .DEFAULT_GOAL := help
@@ -30,10 +31,10 @@ help: ## this list
 demo: $(DEMO) $(NODE) $(TORCHSERVE) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
 	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
 
-test: $(DEV) $(NODE) $(TORCHSERVE) $(CHECKOV) ## gate, unit, construct, snapshot, serving and deploy tests
+test: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## gate, unit, construct, snapshot, serving and deploy tests
 	python -m pytest tests -m "not long" -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: $(DEV) $(NODE) $(TORCHSERVE) ## the long suites
+test-long: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) ## the long suites
 	python -m pytest tests -m long
 
 synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
@@ -53,7 +54,7 @@ bench: $(DEV) $(NODE) ## side-by-side measurements: make bench ONLY=P4
 clean: ## remove everything that the other targets made
 	rm -rf .venv .venvs node_modules build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
-setup: $(DEV) $(NODE) $(TORCHSERVE) $(CHECKOV) ## install everything that the targets above use
+setup: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## install everything that the targets above use
 
 pins: .venv/.tools ## resolve requirements/*.in into exact pins
 	requirements/compile.sh
@@ -89,6 +90,12 @@ $(TORCHSERVE): requirements/torchserve.txt | .venv/bin/python
 	@echo "Installing TorchServe and the SageMaker toolkit in an environment of their own ..."
 	"$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/pip install --quiet -r requirements/torchserve.txt
+	@touch $@
+
+$(TRITON): requirements/triton.txt | .venv/bin/python
+	@echo "Installing the Triton server in an environment of its own ..."
+	"$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/pip install --quiet -r requirements/triton.txt
 	@touch $@
 
 $(CHECKOV): requirements/checkov.txt | .venv/bin/python
