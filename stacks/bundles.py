@@ -53,6 +53,7 @@ PACKAGING: Final = _modules(
     "sentiment.labels",
     "sentiment.probe",
     # What goes into the archive.
+    "sentiment.answering",
     "sentiment.buckets",
     "sentiment.classifier",
     "sentiment.inference",

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 
-from model_code.sentiment.protocol import JSON, JSON_LINES, RequestError, quote
+from model_code.sentiment.protocol import JSON, JSON_LINES, RequestError, kind_of_content, quote
 
 # 0 to 1 with at most three decimals; anything else is no q-value.
 QVALUE = re.compile(r"q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)", re.IGNORECASE)
 
 
-def choose_answer(accept: str | None) -> str:
-    """JSON or JSON_LINES by the Accept header; JSON without one, and when both are as welcome.
+def choose_answer(accept: str | None, content_type: str | None) -> str:
+    """JSON or JSON_LINES by the Accept header; without one, and when both are as welcome, by the request's own type.
 
-    Raises RequestError (406) when the header rules out both.
+    Raises RequestError: 406 when the header rules out both, 415 for a content type that is none of ours.
     """
+    kinds = [JSON_LINES, JSON] if kind_of_content(content_type) == JSON_LINES else [JSON, JSON_LINES]
     if not (accept or "").strip():
-        return JSON
+        return kinds[0]
     ranges = _ranges(accept or "")
-    wishes = {kind: _wish(kind, ranges) for kind in (JSON, JSON_LINES)}
+    wishes = {kind: _wish(kind, ranges) for kind in kinds}
     best = max(wishes, key=lambda kind: wishes[kind])  # the first of equals
     if wishes[best] <= 0:
         raise RequestError(

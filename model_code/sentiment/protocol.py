@@ -4,7 +4,8 @@ Requests, always UTF-8:
 - `application/json`:      {"inputs": "text"}  or  {"inputs": ["text", ...], "parameters": {"top_k": 1}}
 - `application/jsonlines`: a JSON value a line, "text" or {"inputs": "text"}; at most one newline at the end.
 - `text/plain`:            the body is one text.
-Answers, chosen by the Accept header with its q-values; JSON without one, and when both are as welcome:
+Answers, chosen by the Accept header with its q-values. Without one, and when both are as welcome: JSON lines
+to JSON lines, else JSON.
 - `application/json`:      [[{"label": "positive", "score": 0.98}, {"label": "negative", "score": 0.02}]]
 - `application/jsonlines`: the inner lists, one a line, no newline at the end.
     One list per text, in order, also for a single text; each holds labels by falling score. Without `top_k`
@@ -54,7 +55,7 @@ class Request:
 
 def parse_request(body: str | bytes | bytearray | None, content_type: str | None, *, max_texts: int) -> Request:
     """The request in an HTTP body. Raises RequestError."""
-    kind = _kind_of_content(content_type)
+    kind = kind_of_content(content_type)
     if not body:
         raise RequestError(400, f"The body is empty; {EXAMPLES[kind]}.")
     size = len(body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body)
@@ -86,7 +87,8 @@ def format_error(sentence: str) -> str:
     return json.dumps({"error": sentence}, ensure_ascii=False)
 
 
-def _kind_of_content(content_type: str | None) -> str:
+def kind_of_content(content_type: str | None) -> str:
+    """JSON, JSON_LINES or TEXT by the Content-Type header. Raises RequestError (415)."""
     kind, *options = (piece.strip() for piece in (content_type or "").split(";"))
     if kind.lower() not in EXAMPLES:
         raise RequestError(415, f"Send the content type {', '.join(EXAMPLES)}, not {quote(kind or 'none')}.")

@@ -1,51 +1,53 @@
-"""Make the SageMaker inference toolkit answer an error with its status and one sentence.
+"""Take requests from the SageMaker inference toolkit in our own way.
 
-The toolkit (sagemaker-inference 1.10) answers every exception with its traceback as the body, nearly always
-as status 500, and it decodes a JSON body before any function of ours sees it. Its one seam is
-Transformer.handle_error, called inside the `except` block; it is replaced here.
+The toolkit (sagemaker-inference 1.10) reads all requests of a batch with the headers of the first, takes any header
+that begins with "Content-Type" for the content type, makes JSON of an Accept header that is not there, and answers a
+failure with its traceback, once for the whole batch. So its Transformer.transform is replaced; loading stays its own.
 """
 
 from __future__ import annotations
 
 import importlib
-import logging
-import sys
+import os
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from model_code.sentiment.protocol import JSON, RequestError, format_error
-
-logger = logging.getLogger(__name__)
+from model_code.sentiment import answering, protocol
 
 
-def answer_errors_plainly() -> None:
-    """Install `answer_error`; without the toolkit, nothing. A toolkit without the seam: the load fails."""
+def install() -> None:
+    """Install `transform`; without the toolkit, nothing. A toolkit without the seams: RuntimeError, no model loads."""
     try:
         transformer = importlib.import_module("sagemaker_inference.transformer").Transformer
     except ImportError:
         return
-    if not callable(getattr(transformer, "handle_error", None)):
-        raise RuntimeError("this version of sagemaker-inference has no Transformer.handle_error")
-    transformer.handle_error = staticmethod(answer_error)
+    for seam in ("transform", "validate_and_initialize"):
+        if not callable(getattr(transformer, seam, None)):
+            raise RuntimeError(f"this version of sagemaker-inference has no Transformer.{seam}")
+    transformer.transform = transform
 
 
-def answer_error(context: Any, _exception: Exception, trace: str) -> list[str]:
-    """The body for the exception being handled, as the toolkit wants it; the status goes into `context`."""
-    status, sentence = describe(sys.exc_info()[1])
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.error("%s", trace)
-    context.set_response_status(code=int(status), phrase=HTTPStatus(status).phrase)
-    context.set_response_content_type(0, JSON)
-    return [format_error(sentence)]
+def transform(transformer: Any, data: Sequence[Mapping[str, Any]], context: Any) -> list[str]:
+    """Bodies of the answers to a batch, as TorchServe wants them; statuses and content types go into `context`.
+
+    At most TORCHLIFT_MAX_TEXTS texts a request.
+    """
+    # The model is there since the worker's start; this does nothing then.
+    transformer.validate_and_initialize(model_dir=context.system_properties.get("model_dir"), context=context)
+    classifier = transformer._model
+    batch = [
+        answering.Incoming(item.get("body"), headers_of(processor.get_request_properties()))
+        for item, processor in zip(data, context.request_processor)  # noqa: B905 - TorchServe makes them in one loop
+    ]
+    max_texts = int(os.environ.get("TORCHLIFT_MAX_TEXTS", protocol.MAX_TEXTS))
+    answers = answering.answer(batch, labels=classifier.labels, score=classifier.scores, max_texts=max_texts)
+    for index, answer in enumerate(answers):
+        context.set_response_status(code=int(answer.status), phrase=HTTPStatus(answer.status).phrase, idx=index)
+        context.set_response_content_type(index, answer.kind)
+    return [answer.body for answer in answers]
 
 
-def describe(error: BaseException | None) -> tuple[int, str]:
-    """HTTP status and sentence for an exception."""
-    if isinstance(error, RequestError):
-        return error.status, str(error)
-    if isinstance(error, UnicodeDecodeError):  # the toolkit's own decoding of the body
-        return HTTPStatus.BAD_REQUEST, "The body is not valid UTF-8."
-    return (
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "The model failed to answer; the reason is in the endpoint's log.",
-    )
+def headers_of(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Headers by names in lower case; TorchServe puts descriptions of the body's parts, no texts, among them."""
+    return {name.lower(): value for name, value in properties.items() if isinstance(value, str)}

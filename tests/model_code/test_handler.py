@@ -12,16 +12,15 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-from model_code.sentiment import inference, toolkit
-from model_code.sentiment.protocol import RequestError
+from model_code.sentiment import answering, inference
 
 
 def answer(model_dir: Path, texts: list[str]) -> list[list[dict[str, float | str]]]:
     model = inference.model_fn(str(model_dir))
-    request = inference.input_fn(json.dumps({"inputs": texts}), "application/json")
-    body, kind = inference.output_fn(inference.predict_fn(request, model), "application/json")
-    assert kind == "application/json"
-    found: list[list[dict[str, float | str]]] = json.loads(body)
+    incoming = answering.Incoming(json.dumps({"inputs": texts}), {"content-type": "application/json"})
+    [answer] = answering.answer([incoming], labels=model.labels, score=model.scores, max_texts=len(texts))
+    assert (answer.status, answer.kind) == (200, "application/json")
+    found: list[list[dict[str, float | str]]] = json.loads(answer.body)
     return found
 
 
@@ -57,15 +56,6 @@ def test_roberta_takes_texts_up_to_its_last_position(
     assert sum(float(one["score"]) for one in rows[0]) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_limit_on_texts_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = json.dumps({"inputs": ["a"] * 3})
-    monkeypatch.setenv("TORCHLIFT_MAX_TEXTS", "2")
-    with pytest.raises(RequestError, match="3 texts; at most 2"):
-        inference.input_fn(body, "application/json")
-    monkeypatch.delenv("TORCHLIFT_MAX_TEXTS")
-    assert len(inference.input_fn(body, "application/json").texts) == 3
-
-
 def test_a_model_with_weights_missing_does_not_load(trained: Path, tmp_path: Path) -> None:
     """transformers would fill them with random numbers, and say so in the log only."""
     folder = Path(shutil.copytree(trained, tmp_path / "model"))
@@ -79,47 +69,3 @@ def test_a_model_with_weights_missing_does_not_load(trained: Path, tmp_path: Pat
 def test_a_folder_without_a_model_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         inference.model_fn(str(tmp_path))
-
-
-class Context:
-    """Records what the toolkit's context would be told."""
-
-    status: tuple[int, str]
-    kind: str
-
-    def set_response_status(self, *, code: int, phrase: str) -> None:
-        self.status = code, phrase
-
-    def set_response_content_type(self, index: int, value: str) -> None:
-        assert index == 0
-        self.kind = value
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "sentence"),
-    [
-        (RequestError(413, "Too long."), (413, "Request Entity Too Large"), "Too long."),
-        (
-            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"),
-            (400, "Bad Request"),
-            "The body is not valid UTF-8.",
-        ),
-        (
-            ZeroDivisionError("secret path /opt"),
-            (500, "Internal Server Error"),
-            "The model failed to answer; the reason is in the endpoint's log.",
-        ),
-    ],
-)
-def test_errors_become_a_status_and_a_sentence_without_traceback(
-    error: Exception, status: tuple[int, str], sentence: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    context = Context()
-    try:
-        raise error
-    except Exception as caught:
-        body = toolkit.answer_error(context, caught, "Traceback ...")
-    assert context.status[0] == status[0]
-    assert context.kind == "application/json"
-    assert [json.loads(one) for one in body] == [{"error": sentence}]
-    assert ("Traceback" in caplog.text) == (status[0] == 500), "the log has it, and only for our own failures"

@@ -82,7 +82,7 @@ def test_packaging_needs_the_standard_library_only(weights: Path, tmp_path: Path
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "model.tar.gz: 14 files" in done.stdout
+    assert "model.tar.gz: 15 files" in done.stdout
 
 
 def test_the_code_imports_nothing_but_torch_transformers_and_itself() -> None:
@@ -106,8 +106,9 @@ sys.path.insert(0, sys.argv[1] + "/code")
 import inference
 model = inference.model_fn(sys.argv[1])
 body = '{"inputs": ["good film", "bad film"], "parameters": {"top_k": 1}}'
-request = inference.input_fn(body, "application/json")
-print(inference.output_fn(inference.predict_fn(request, model), "application/json")[0])
+from model_code.sentiment import answering
+incoming = answering.Incoming(body, {"content-type": "application/json"})
+print(answering.answer([incoming], labels=model.labels, score=model.scores, max_texts=2)[0].body)
 for name, module in sys.modules.items():
     if name.startswith(("model_code", "inference")):
         assert module.__file__.startswith(sys.argv[1]), module

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from model_code.sentiment import inference, probe
+from model_code.sentiment import answering, inference, probe
 from model_code.sentiment.classifier import Classifier
 from model_code.sentiment.data import Split, load
 from model_code.sentiment.probing import MAX_CHARACTERS, PROBE, choose_texts, write_probe
@@ -27,9 +27,9 @@ def test_what_the_probe_expects_is_what_the_serving_code_answers(trained: Path, 
     assert probe.of_weights(trained, ["negative", "positive"]) == (trained / PROBE).read_bytes()
     classifier = inference.model_fn(str(trained))
     for case in written["cases"]:
-        request = inference.input_fn(json.dumps(case["request"]), written["content_type"])
-        body, _ = inference.output_fn(inference.predict_fn(request, classifier), "application/json")
-        [got], [wanted] = json.loads(body), case["answer"]
+        incoming = answering.Incoming(json.dumps(case["request"]), {"content-type": written["content_type"]})
+        [answer] = answering.answer([incoming], labels=classifier.labels, score=classifier.scores, max_texts=1)
+        [got], [wanted] = json.loads(answer.body), case["answer"]
         assert [entry["label"] for entry in got] == [entry["label"] for entry in wanted]
         assert [entry["score"] for entry in got] == pytest.approx([entry["score"] for entry in wanted], abs=1e-5)
         assert sum(entry["score"] for entry in wanted) == pytest.approx(1, abs=1e-5)

@@ -140,13 +140,13 @@ def test_any_json_object_is_a_request_or_a_refusal(document: dict[str, object]) 
     ],
 )
 def test_accept_headers_that_allow_json(accept: str | None) -> None:
-    assert choose_answer(accept) == JSON
+    assert choose_answer(accept, JSON) == JSON
 
 
 @pytest.mark.parametrize("accept", ["text/csv", "application/x-npy", "application/json;q=0", "text/*, image/png"])
 def test_accept_headers_that_rule_json_out(accept: str) -> None:
     with pytest.raises(RequestError) as refused:
-        choose_answer(accept)
+        choose_answer(accept, JSON)
     assert refused.value.status == 406
     assert accept in str(refused.value)
 
@@ -199,7 +199,14 @@ def test_lines_and_texts_that_are_refused(body: str, kind: str, status: int, sen
     ],
 )
 def test_the_accept_header_chooses_the_answer(accept: str, kind: str) -> None:
-    assert choose_answer(accept) == kind
+    assert choose_answer(accept, JSON) == kind
+
+
+@pytest.mark.parametrize("accept", [None, "", "*/*", "application/*", "application/json, application/jsonlines"])
+def test_without_a_wish_the_answer_is_of_the_requests_kind(accept: str | None) -> None:
+    assert choose_answer(accept, f"{JSON_LINES}; charset=utf-8") == JSON_LINES
+    assert choose_answer(accept, "text/plain") == JSON
+    assert choose_answer("application/json, */*;q=0.9", JSON_LINES) == JSON
 
 
 def test_an_answer_in_json_lines_has_a_line_a_text() -> None:

@@ -39,6 +39,11 @@ def toolkit_server() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    return load(TESTS / "serving" / "hostile.py")
+
+
+@pytest.fixture(scope="session")
 def weights(tiny: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model, trained."""
     work = tmp_path_factory.mktemp("tiny")
