@@ -65,7 +65,7 @@ class Engine:
 
     def write(self, path: Path) -> None:
         """Write engine.json at `path`; equal engines give equal bytes."""
-        text = json.dumps({"schema": 1, **asdict(self)}, indent=2, sort_keys=True)
+        text = json.dumps({"schema": 1, **asdict(self)}, indent=2)
         path.write_text(text + "\n", encoding="utf-8")
 
 
