@@ -46,7 +46,8 @@ def test_tokens_are_padded_to_a_bucket_and_cut_to_the_limit(tokenizer: Path) -> 
     long = client.tokenise(tokenizer, ["a " * 500], limits=LIMITS)
     assert long["input_ids"].shape == (1, 40) and long["input_ids"][0, -1] == 1, "cut, with its end mark"
     assert client.tokenise(tokenizer, ["a " * 20], limits=LIMITS)["input_ids"].shape == (1, 32)
-    for texts in ([], "a text"):
+    nothing: list[Any] = [[], "a text"]
+    for texts in nothing:
         with pytest.raises(EncodingError, match="give a list"):
             client.tokenise(tokenizer, texts, limits=LIMITS)
 

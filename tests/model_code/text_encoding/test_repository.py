@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -146,10 +147,10 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "ONNX for a plan": (lambda f: (f / "enc-0/1/model.plan").write_bytes(b"\x08\x0a" * 50), "no TensorRT plan"),
     "no root folder": (
-        lambda f: [path.rename(f / path.name) for path in list((f / "enc-0").iterdir())] and (f / "enc-0").rmdir(),
+        lambda f: [path.rename(f / path.name) for path in list((f / "enc-0").iterdir())],
         "its root holds 1, config.pbtxt, engine.json: it must hold the model's folder and nothing else",
     ),
-    "two models": (lambda f: ((f / "b").mkdir(), (f / "b/x").touch()), "its root holds b, enc-0"),
+    "two models": (lambda f: shutil.copytree(f / "enc-0", f / "b"), "its root holds b, enc-0"),
     "other folder": (lambda f: (f / "enc-0").rename(f / "enc-1"), "its folder is 'enc-1': it must have the archive's"),
     "schema": (described(schema=2), "schema must be 1"),
     "extra key": (described(colour="red"), "colour"),
