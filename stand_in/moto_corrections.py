@@ -16,7 +16,7 @@ from moto.ec2.models.launch_templates import LaunchTemplate
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.logs.responses import LogsResponse
 from moto.s3.models import FakeBucket
-from moto.sagemaker.models import FakeEndpointConfig, sagemaker_backends
+from moto.sagemaker.models import FakeEndpointConfig
 from moto.sagemaker.responses import SageMakerResponse
 
 from stand_in import moto_alarms
@@ -186,7 +186,7 @@ def _networks_take_their_parts_along() -> None:
 
 
 def _what_is_used_stays() -> None:
-    """moto deletes groups and subnets under what uses them: interfaces, VPC endpoints, endpoints of SageMaker.
+    """moto deletes groups and subnets under what uses them: interfaces, VPC endpoints.
 
     And of a subnet it keeps the association with the network's ACL.
     """
@@ -196,12 +196,12 @@ def _what_is_used_stays() -> None:
         endpoints = [one for one in self.vpc_end_points.values() if one.state not in ("deleting", "deleted")]
         used = any(group_id in one.security_group_ids for one in endpoints)
         used = used or any(group.id == group_id for eni in self.enis.values() for group in eni.group_set)
-        if used or _hosted_in(self, "SecurityGroupIds", group_id):
+        if used:
             raise DependencyViolationError(f"resource {group_id} has a dependent object")
         delete_security_group(self, vpc_id, group_id)
 
     def subnet_deleted(self: Any, subnet_id: str) -> Any:
-        if _hosted_in(self, "Subnets", subnet_id):
+        if any(eni.subnet.id == subnet_id for eni in self.enis.values()):
             message = f"The subnet '{subnet_id}' has dependencies and cannot be deleted."
             raise DependencyViolationError(message)
         subnet = delete_subnet(self, subnet_id)
@@ -212,15 +212,6 @@ def _what_is_used_stays() -> None:
 
     EC2Backend._delete_security_group = group_deleted
     EC2Backend.delete_subnet = subnet_deleted
-
-
-def _hosted_in(ec2: Any, key: str, identifier: str) -> bool:
-    """Whether an endpoint of SageMaker has interfaces there: it has, as long as a model of it names the place."""
-    sagemaker = sagemaker_backends[ec2.account_id][ec2.region_name]
-    configs = [sagemaker.endpoint_configs.get(one.endpoint_config_name) for one in sagemaker.endpoints.values()]
-    variants = [variant for config in configs if config for variant in config.production_variants or ()]
-    models = [sagemaker._models.get(variant.get("ModelName")) for variant in variants]
-    return any(identifier in (model.vpc_config or {}).get(key, ()) for model in models if model)
 
 
 def _log_groups_change_their_key() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -15,11 +13,11 @@ from moto.sagemaker.models import sagemaker_backends
 
 from stand_in.environment import ACCOUNT
 from stand_in.executor import direct, torchserve
+from stand_in.executor.endpoint_fleet import Variant, stop_server
 from stand_in.executor.java import NoJava
-from stand_in.executor.servers import INVOCATION_SECONDS, Container, ModelServer, NotReady
+from stand_in.executor.servers import Container, ModelServer, NotReady
 from stand_in.executor.site import Site
 from stand_in.executor.state import ProcessState
-from stand_in.executor.together import together
 
 STARTUP_SECONDS = 300.0
 """How long a server may take when its variant sets no ContainerStartupHealthCheckTimeoutInSeconds."""
@@ -41,63 +39,20 @@ class Program:
 PROGRAMS = {"TorchServe": Program(start=torchserve.start, hopeless=torchserve.HOPELESS)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """A production variant whose server answers."""
-
-    name: str
-    weight: float
-    server: ModelServer
-
-
-class ServerSet:
-    """All variants of a configuration; `stop()` lets invocations in progress finish first."""
-
-    def __init__(self, site: Site, variants: Sequence[Variant]) -> None:
-        self._site = site
-        self.variants = tuple(variants)
-        self._busy = 0
-        self._changed = threading.Condition()
-
-    def choose(self, wanted: str = "") -> Variant | None:
-        """The variant of that name, or one by weight; None when there is no such variant."""
-        if wanted:
-            return next((one for one in self.variants if one.name == wanted), None)
-        weights = [one.weight for one in self.variants]
-        return random.choices(self.variants, weights if sum(weights) > 0 else None)[0]
-
-    def __enter__(self) -> ServerSet:
-        with self._changed:
-            self._busy += 1
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._busy -= 1
-            self._changed.notify_all()
-
-    def stop(self, *, drain_s: float = INVOCATION_SECONDS) -> None:
-        """End the servers, at the latest after `drain_s`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._busy == 0, drain_s)
-        together(partial(_stop, self._site, variant.server) for variant in self.variants)
-
-
 def start(
     site: Site, *, region: str, endpoint: str, variants: Sequence[Mapping[str, Any]], cancelled: threading.Event
-) -> ServerSet:
+) -> list[Variant]:
     """Start a server for each variant and wait until each has answered an invocation. Raises CannotDeploy."""
     ready: list[Variant] = []
     try:
         for variant in variants:
             server = _start(site, region, endpoint, variant, cancelled)
-            weight = float(variant.get("InitialVariantWeight", 1))
-            ready.append(Variant(name=str(variant["VariantName"]), weight=weight, server=server))
+            ready.append(Variant(name=str(variant["VariantName"]), server=server))
     except BaseException:
         for one in ready:
-            _stop(site, one.server)
+            stop_server(site, one.server)
         raise
-    return ServerSet(site, ready)
+    return ready
 
 
 def container_of(region: str, variant: Mapping[str, Any]) -> Container:
@@ -137,20 +92,15 @@ def _start(
     try:
         server.wait_until_ready(line.probe, seconds=seconds, hopeless=program.hopeless, cancelled=cancelled)
     except NotReady as error:
-        _stop(site, server)
+        stop_server(site, server)
         raise CannotDeploy(
             f"The primary container for production variant {variant['VariantName']} did not pass the ping health "
             f"check. Please check CloudWatch logs for this endpoint. Stand-in: {error}"
         ) from error
     except BaseException:
-        _stop(site, server)
+        stop_server(site, server)
         raise
     return server
-
-
-def _stop(site: Site, server: ModelServer) -> None:
-    server.stop()
-    site.registry.process_ended(server.child.pid)
 
 
 def _require_image(site: Site, image: str) -> None:

@@ -29,6 +29,7 @@ def close() -> None:
         _builds_keep_their_state()
         _functions_keep_their_log_group()
         _endpoints_take_time_and_can_be_updated()
+        _endpoints_keep_what_is_not_changed()
         _groups_have_activities()
 
 
@@ -111,6 +112,23 @@ def _endpoints_take_time_and_can_be_updated() -> None:
     SageMakerModelBackend.create_endpoint = create_endpoint
     SageMakerModelBackend.update_endpoint = update_endpoint
     SageMakerResponse.update_endpoint = respond
+
+
+def _endpoints_keep_what_is_not_changed() -> None:
+    """moto's UpdateEndpointWeightsAndCapacities loses a variant's weight or count when the call says only the other."""
+    original = SageMakerModelBackend.update_endpoint_weights_and_capacities
+
+    def update(self: Any, endpoint_name: str, desired_weights_and_capacities: list[dict[str, Any]]) -> str:
+        endpoint = self.endpoints.get(endpoint_name)
+        held = {one["VariantName"]: one for one in endpoint.production_variants} if endpoint else {}
+        keys = ("DesiredWeight", "DesiredInstanceCount")
+        full = [
+            {**{key: held.get(one["VariantName"], {}).get(key) for key in keys}, **one}
+            for one in desired_weights_and_capacities
+        ]
+        return str(original(self, endpoint_name, full))
+
+    SageMakerModelBackend.update_endpoint_weights_and_capacities = update
 
 
 def _groups_have_activities() -> None:

@@ -23,12 +23,16 @@ from werkzeug.serving import make_server
 
 from stand_in import hooks_jobs
 from stand_in.cloudformation.mailbox import Mailbox
-from stand_in.executor import direct
+from stand_in.executor import direct, endpoint_servers
 from stand_in.executor.executor import Executor
+from stand_in.executor.processes import spawn
+from stand_in.executor.servers import Container, ModelServer, free_ports
+from stand_in.executor.site import Site
 from stand_in.hooks import Hooks
 from stand_in.server import Application
 
 ROOT = Path(__file__).parents[2]
+FAKE = Path(__file__).with_name("fake_server.py")
 REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/anything"
 TRUST = json.dumps(
@@ -174,6 +178,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     server.shutdown()
     server.server_close()
     assert executor.state()["processes"] == []
+
+
+@pytest.fixture
+def ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes our small server the program of `fake-serving`; the file that lets it answer."""
+    folder = tmp_path / "fake"
+    folder.mkdir()
+
+    def start(site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
+        port = free_ports(1)[0]
+        command = [sys.executable, str(FAKE), str(port), container.environment["MODE"]]
+        child = spawn(command, env={}, cwd=folder, log=site.log_path(f"endpoint-{endpoint}"))
+        return ModelServer(child=child, program="Fake", version="1", port=port, container=container)
+
+    line = direct.DirectServer(program="Fake", repositories=("fake-serving",), probe=b"probe")
+    monkeypatch.setattr(direct, "SERVERS", (line, *direct.SERVERS))
+    monkeypatch.setitem(endpoint_servers.PROGRAMS, "Fake", endpoint_servers.Program(start=start))
+    (folder / "ready").touch()
+    return folder / "ready"
 
 
 @pytest.fixture

@@ -3,80 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from botocore.exceptions import ClientError
 
-from stand_in.executor import direct, endpoint_servers
-from stand_in.executor.processes import spawn
-from stand_in.executor.servers import Container, ModelServer, free_ports
-from stand_in.executor.site import Site
-from tests.executor.conftest import REGION, ROLE, World, eventually
+from tests.executor.conftest import REGION, World, eventually
+from tests.executor.fake_endpoints import IMAGE, configure, create, invoke, refused, settled
 
 AT_ONCE = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
-FAKE = Path(__file__).with_name("fake_server.py")
 REGISTRY = f"123456789012.dkr.ecr.{REGION}.amazonaws.com"
-IMAGE = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/fake-serving:1"
-
-
-@pytest.fixture(autouse=True)
-def ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes our small server the program of `fake-serving`; the file that lets it answer."""
-    folder = tmp_path / "fake"
-    folder.mkdir()
-
-    def start(site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
-        port = free_ports(1)[0]
-        command = [sys.executable, str(FAKE), str(port), container.environment["MODE"]]
-        child = spawn(command, env={}, cwd=folder, log=site.log_path(f"endpoint-{endpoint}"))
-        return ModelServer(child=child, program="Fake", version="1", port=port, container=container)
-
-    line = direct.DirectServer(program="Fake", repositories=("fake-serving",), probe=b"probe")
-    monkeypatch.setattr(direct, "SERVERS", (line, *direct.SERVERS))
-    monkeypatch.setitem(endpoint_servers.PROGRAMS, "Fake", endpoint_servers.Program(start=start))
-    (folder / "ready").touch()
-    return folder / "ready"
-
-
-def configure(world: World, name: str, mode: str = "one", *, image: str = IMAGE, **container: Any) -> str:
-    client = world.client("sagemaker")
-    described = {"Image": image, "Environment": {"MODE": mode}, **container}
-    client.create_model(ModelName=name, PrimaryContainer=described, ExecutionRoleArn=ROLE)
-    variant = {
-        "VariantName": "main", "ModelName": name, "InstanceType": "ml.c5.large", "InitialInstanceCount": 1,
-        "ContainerStartupHealthCheckTimeoutInSeconds": 60,
-    }  # fmt: skip
-    client.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-    return name
-
-
-def create(world: World, config: str) -> None:
-    world.client("sagemaker").create_endpoint(EndpointName="e", EndpointConfigName=config)
-
-
-def settled(world: World) -> Any:
-    """The endpoint, once it is not in progress."""
-
-    def look() -> Any:
-        found = world.client("sagemaker").describe_endpoint(EndpointName="e")
-        return found["EndpointStatus"] not in ("Creating", "Updating") and found
-
-    return eventually(look)
-
-
-def invoke(world: World, body: bytes, **options: Any) -> Any:
-    return world.client("sagemaker-runtime").invoke_endpoint(EndpointName="e", Body=body, **options)
-
-
-def refused(world: World, body: bytes) -> dict[str, Any]:
-    with pytest.raises(ClientError) as caught:
-        invoke(world, body)
-    return dict(caught.value.response)
+pytestmark = pytest.mark.usefixtures("ready")
 
 
 def test_in_service_only_after_an_invocation(world: World, ready: Path) -> None:

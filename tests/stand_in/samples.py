@@ -456,13 +456,13 @@ def _messages(unique: str) -> Resources:
 def _serving(unique: str) -> Resources:
     variant = {
         "InitialInstanceCount": 1, "InitialVariantWeight": 1, "InstanceType": "ml.c7g.4xlarge",
-        "ModelName": att("Model", "ModelName"), "VariantName": "main",
+        "ModelName": att("Hosted", "ModelName"), "VariantName": "main",
     }  # fmt: skip
     challenger = {
         "ContainerStartupHealthCheckTimeoutInSeconds": 60, "EnableSSMAccess": False, "InitialInstanceCount": 1,
         "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-2", "InitialVariantWeight": 0.25,
         "InstanceType": "ml.c7g.xlarge", "ModelDataDownloadTimeoutInSeconds": 300,
-        "ModelName": att("Model", "ModelName"), "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+        "ModelName": att("Hosted", "ModelName"), "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
         "VariantName": "challenger", "VolumeSizeInGB": 20,
     }  # fmt: skip
     return {
@@ -473,6 +473,14 @@ def _serving(unique: str) -> Resources:
                 "PrimaryContainer": {"Image": IMAGE, "Environment": {"MODE": "one"}},
                 "Tags": tags(Name="model"),
                 "VpcConfig": {"SecurityGroupIds": [ref("Group")], "Subnets": [ref("Subnet")]},
+            },
+        },
+        # In no network: its endpoint's interfaces would outlive it.
+        "Hosted": {
+            "Type": "AWS::SageMaker::Model",
+            "Properties": {
+                "ExecutionRoleArn": att("Role"),
+                "PrimaryContainer": {"Image": IMAGE, "Environment": {"MODE": "one"}},
             },
         },
         "Config": {

@@ -8,56 +8,42 @@ from typing import Any
 
 import pytest
 
-from tests.stand_in.conftest import REGION, Stacks, eventually, refused
-from tests.stand_in.functions import TRUST
-from tests.stand_in.samples import ACCOUNT, IMAGE, att, ref
+from tests.stand_in.conftest import REGION, Stacks, eventually
+from tests.stand_in.endpoints import served
+from tests.stand_in.samples import ACCOUNT, IMAGE, ref
 
 DOCKER = "application/vnd.docker.distribution.manifest.v2+json"
 OCI = "application/vnd.oci.image.manifest.v1+json"
-
-
-def served(**changes: Any) -> dict[str, Any]:
-    """An endpoint with one scaled variant, as far as a test does not say otherwise."""
-    variant = {
-        "InitialInstanceCount": 1, "InitialVariantWeight": 1, "InstanceType": changes.get("type", "ml.c7g.4xlarge"),
-        "ModelName": att("Model", "ModelName"), "VariantName": changes.get("variant", "main"),
-    }  # fmt: skip
-    container = {"Image": changes.get("image", IMAGE), "Environment": {"MODE": changes.get("mode", "one")}}
-    made: dict[str, Any] = {
-        "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST}},
-        "Model": {
-            "Type": "AWS::SageMaker::Model",
-            "Properties": {"ExecutionRoleArn": att("Role"), "PrimaryContainer": container},
-        },
-        "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [variant]}},
-        "Endpoint": {
-            "Type": "AWS::SageMaker::Endpoint",
-            "Properties": {"EndpointConfigName": att("Config", "EndpointConfigName")},
-        },
-    }
-    made["Config"]["Properties"] |= changes.get("config", {})
-    made["Endpoint"]["Properties"] |= changes.get("endpoint", {})
-    made["Model"]["Properties"] |= changes.get("model", {})
-    if changes.get("scaled"):
-        made["Target"] = {
-            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
-            "Properties": {
-                "MaxCapacity": 4, "MinCapacity": 1, "ServiceNamespace": "sagemaker",
-                "ResourceId": {"Fn::Sub": f"endpoint/${{Endpoint.EndpointName}}/variant/{changes['scaled']}"},
-                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-            },
-        }  # fmt: skip
-    return made
 
 
 def told(stacks: Stacks, name: str = "s") -> str:
     return str(stacks.api.describe_stack_events(StackName=stacks.name(name))["StackEvents"])
 
 
-def canary(percent: int) -> dict[str, Any]:
-    routing = {"Type": "CANARY", "WaitIntervalInSeconds": 0}
-    routing["CanarySize"] = {"Type": "CAPACITY_PERCENT", "Value": percent}
-    return {"DeploymentConfig": {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}}}
+def routed(kind: str, *, wait: int = 0, policy: dict[str, Any] | None = None, **sizes: Any) -> dict[str, Any]:
+    routing = {"Type": kind, "WaitIntervalInSeconds": wait, **sizes}
+    return {"DeploymentConfig": {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing, **(policy or {})}}}
+
+
+def canary(percent: int, **more: Any) -> dict[str, Any]:
+    return routed("CANARY", CanarySize={"Type": "CAPACITY_PERCENT", "Value": percent}, **more)
+
+
+def linear(percent: int) -> dict[str, Any]:
+    return routed("LINEAR", LinearStepSize={"Type": "CAPACITY_PERCENT", "Value": percent})
+
+
+def watched(count: int) -> dict[str, Any]:
+    alarms = [{"AlarmName": f"missing-alarm-{number}"} for number in range(count)]
+    return {"DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": alarms}}}
+
+
+CAPTURE = {
+    "EnableCapture": True, "InitialSamplingPercentage": 10, "DestinationS3Uri": "s3://b/c",
+    "CaptureOptions": [{"CaptureMode": "Input"}],
+}  # fmt: skip
+MULTI_MODEL = {"PrimaryContainer": {"Image": IMAGE, "Mode": "MultiModel", "ModelDataUrl": "s3://b/models/"}}
+RETAINED = {"RetainAllVariantProperties": True}
 
 
 @pytest.mark.parametrize("where", ["group", "rule"])
@@ -80,14 +66,20 @@ def test_a_description_that_ec2_refuses(stacks: Stacks, where: str) -> None:
     ("changes", "reason"),
     [
         ({"endpoint": canary(51)}, "more than 50 %"),
+        ({"endpoint": linear(9)}, "less than 10 %"),
+        ({"endpoint": linear(51)}, "more than 50 %"),
+        ({"endpoint": routed("CANARY")}, "needs a CanarySize"),
+        ({"endpoint": canary(50, wait=3601)}, "WaitIntervalInSeconds 3601"),
+        ({"endpoint": canary(50, policy={"TerminationWaitInSeconds": 3601})}, "TerminationWaitInSeconds 3601"),
+        ({"endpoint": canary(50, policy={"MaximumExecutionTimeoutInSeconds": 599})}, "from 600 to 28800"),
+        ({"endpoint": canary(50, policy={"MaximumExecutionTimeoutInSeconds": 28801})}, "from 600 to 28800"),
         (
-            {
-                "endpoint": {
-                    "DeploymentConfig": {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": "missing-alarm"}]}}
-                }
-            },
-            "missing-alarm",
+            {"endpoint": canary(50, wait=700, policy={"MaximumExecutionTimeoutInSeconds": 700})},
+            "not more than the waits of 700 s",
         ),
+        ({"endpoint": watched(1)}, "missing-alarm"),
+        ({"endpoint": watched(11)}, "10 is the most"),
+        ({"model": MULTI_MODEL, "config": {"DataCaptureConfig": CAPTURE}}, "multi-model"),
         ({"type": "ml.g5.xlarge", "config": {"KmsKeyId": "alias/x"}}, "local NVMe"),
         ({"type": "ml.imaginary.xlarge"}, "ml.imaginary.xlarge"),
         ({"scaled": "another"}, "variant not found"),
@@ -117,6 +109,19 @@ def test_half_the_fleet_is_a_canary(stacks: Stacks) -> None:
         ({"scaled": "main"}, {"scaled": "main", "type": "ml.c7g.8xlarge"}, "instance type ml.c7g.4xlarge"),
         ({"scaled": "main"}, {"variant": "other"}, "cannot be removed"),
         ({}, {"mode": "broken"}, "did not pass the ping health check"),
+        ({}, {"mode": "two", "endpoint": canary(50)}, "at least 1 of 1 instances"),
+        ({}, {"mode": "two", "endpoint": linear(10)}, "at least 1 of 1 instances"),
+        # What the fleet has counts, where it is retained, and what the configuration says, where it is not.
+        ({}, {"mode": "two", "count": 2, "endpoint": canary(50) | RETAINED}, "at least 1 of 1 instances"),
+        (
+            {"count": 2},
+            {
+                "mode": "two",
+                "count": 2,
+                "endpoint": routed("CANARY", CanarySize={"Type": "INSTANCE_COUNT", "Value": 2}),
+            },
+            "at least 2 of 2 instances",
+        ),
     ],
 )
 def test_refused_updates_leave_the_endpoint_as_it_was(
@@ -133,6 +138,35 @@ def test_refused_updates_leave_the_endpoint_as_it_was(
     assert after["EndpointConfigName"] == before["EndpointConfigName"]
     answer = stacks.aws.client("sagemaker-runtime").invoke_endpoint(EndpointName=name, Body=b"x")
     assert answer["Body"].read() == b"x"
+
+
+@pytest.mark.parametrize("how", [canary(50), linear(10), canary(50) | RETAINED])
+def test_two_instances_are_enough_for_parts(stacks: Stacks, how: dict[str, Any]) -> None:
+    assert stacks.create("s", served(count=2)) == "CREATE_COMPLETE"
+    assert stacks.update("s", served(mode="two", count=2, endpoint=how)) == "UPDATE_COMPLETE", told(stacks)
+
+
+def test_an_alarm_undoes_an_update_and_only_the_endpoint_says_so(stacks: Stacks) -> None:
+    cloudwatch, sagemaker = stacks.aws.client("cloudwatch"), stacks.aws.client("sagemaker")
+    alarm = stacks.name("errors")
+    cloudwatch.put_metric_alarm(
+        AlarmName=alarm, MetricName="m", Namespace="n", Statistic="Sum", Period=60, EvaluationPeriods=1, Threshold=1,
+        ComparisonOperator="GreaterThanThreshold",
+    )  # fmt: skip
+    how = {"DeploymentConfig": {**canary(50)["DeploymentConfig"]}}
+    how["DeploymentConfig"]["AutoRollbackConfiguration"] = {"Alarms": [{"AlarmName": alarm}]}
+    assert stacks.create("s", served(count=2, endpoint=how)) == "CREATE_COMPLETE"
+    name = stacks.resources("s")["Endpoint"].rpartition("/")[2]
+    before = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
+    cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="a test says so")
+    changed = served(mode="two", count=2, endpoint=how)
+    # So that the stack has a new configuration, as ours have.
+    changed["Config"]["Properties"]["DataCaptureConfig"] = CAPTURE
+    assert stacks.update("s", changed) == "UPDATE_COMPLETE"
+    held = sagemaker.describe_endpoint(EndpointName=name)
+    assert (held["EndpointStatus"], held["EndpointConfigName"]) == ("InService", before)
+    assert alarm in held["FailureReason"]
+    cloudwatch.delete_alarms(AlarmNames=[alarm])
 
 
 def test_variants_may_be_renamed_without_guardrails(stacks: Stacks) -> None:
@@ -168,38 +202,6 @@ def test_model_data_must_be_there(stacks: Stacks) -> None:
     resources["Model"]["Properties"]["PrimaryContainer"]["ModelDataUrl"] = f"s3://{stacks.name('none')}/model.tar.gz"
     assert stacks.create("s", resources) == "ROLLBACK_COMPLETE"
     assert "Could not find model data" in told(stacks)
-
-
-def network() -> dict[str, Any]:
-    return {
-        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.8.0.0/16"}},
-        "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": {"CidrBlock": "10.8.0.0/20", "VpcId": ref("Vpc")}},
-        "Group": {
-            "Type": "AWS::EC2::SecurityGroup",
-            "Properties": {"GroupDescription": "for a test", "VpcId": ref("Vpc")},
-        },
-    }
-
-
-def test_networks_stay_while_endpoints_are_in_them(stacks: Stacks) -> None:
-    outputs = {name: {"Value": ref(name)} for name in ("Subnet", "Group")}
-    stacks.create("network", network(), Outputs=outputs)
-    ids = stacks.outputs("network")
-    place = {"VpcConfig": {"SecurityGroupIds": [ids["Group"]], "Subnets": [ids["Subnet"]]}}
-    assert stacks.create("s", served(model=place)) == "CREATE_COMPLETE"
-    assert stacks.delete("network") == "DELETE_FAILED"
-    assert "has a dependent object" in stacks.reason("network", "Group")
-    assert "has dependencies" in stacks.reason("network", "Subnet")
-    assert stacks.delete("s") == "DELETE_COMPLETE"
-    assert stacks.delete("network") == "DELETE_COMPLETE"
-
-
-def test_a_group_of_an_interface_stays(stacks: Stacks) -> None:
-    stacks.create("network", network(), Outputs={name: {"Value": ref(name)} for name in ("Subnet", "Group")})
-    ids, ec2 = stacks.outputs("network"), stacks.aws.client("ec2")
-    eni = ec2.create_network_interface(SubnetId=ids["Subnet"], Groups=[ids["Group"]])["NetworkInterface"]
-    assert "dependent object" in refused(lambda: ec2.delete_security_group(GroupId=ids["Group"]))
-    ec2.delete_network_interface(NetworkInterfaceId=eni["NetworkInterfaceId"])
 
 
 def test_a_slow_model_is_given_up_when_a_sibling_fails(stacks: Stacks) -> None:

@@ -136,6 +136,8 @@ class EndpointConfig(Unchangeable):
     replace_on = properties - {"Tags"}
 
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
+        if props.get("DataCaptureConfig", {}).get("EnableCapture"):
+            _check_single_models(ctx, props["ProductionVariants"])
         for variant in props["ProductionVariants"]:
             hardware = ML_TYPES.get(variant["InstanceType"])
             if variant["InstanceType"] not in _hosting_types(ctx):
@@ -150,3 +152,11 @@ class EndpointConfig(Unchangeable):
         name = props.get("EndpointConfigName") or ctx.generate_name(logical_id)[-63:].lstrip("-")
         made = ctx.client("sagemaker").create_endpoint_config(**(props | {"EndpointConfigName": name}))
         return Created(physical_id=made["EndpointConfigArn"], attributes={"EndpointConfigName": name})
+
+
+def _check_single_models(ctx: Context, variants: list[Properties]) -> None:
+    """Data capture does not work with multi-model endpoints."""
+    for name in (variant["ModelName"] for variant in variants):
+        container = ctx.client("sagemaker").describe_model(ModelName=name)["PrimaryContainer"]
+        if container.get("Mode") == "MultiModel":
+            raise ResourceFailed(f"Data capture is not supported for multi-model endpoints: model {name} is MultiModel")
