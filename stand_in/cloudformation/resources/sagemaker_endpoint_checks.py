@@ -89,6 +89,4 @@ def _check_parts(held: dict[str, Any], after: dict[str, dict[str, Any]], new: Pr
     for name, variant in after.items():
         count = live.get(name) if retained else variant.get("InitialInstanceCount")
         if count is not None and 2 * part > count:
-            raise Refused(
-                f"{parameter} of variant {name} is at least {part} of {count} instances: more than 50 %"
-            )
+            raise Refused(f"{parameter} of variant {name} is at least {part} of {count} instances: more than 50 %")
