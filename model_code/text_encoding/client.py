@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from model_code.text_encoding.engine import Engine
+
 Arrays = Mapping[str, npt.NDArray[Any]]
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 JSON = "application/json"
@@ -40,14 +42,24 @@ class EncodingError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What the model takes: the largest batch, and the longest sequence in tokens."""
+    """What the model takes: the largest batch, the shortest and longest sequence in tokens, its inputs."""
 
     max_batch: int
     max_sequence: int
+    min_sequence: int = 1
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
+
+
+def limits_of(engine: Engine) -> Limits:
+    """What the models of an engine take, from its engine.json."""
+    return Limits(
+        max_batch=engine.shapes.maximum[0], max_sequence=engine.shapes.maximum[1],
+        min_sequence=engine.shapes.minimum[1], inputs=tuple(engine.inputs),
+    )  # fmt: skip
 
 
 def tokenise(folder: Path, texts: Sequence[str], *, limits: Limits) -> dict[str, npt.NDArray[np.int32]]:
-    """int32 [texts, bucket] for each input of the tokenizer in `folder` (its tokenizer.json); long texts are cut."""
+    """int32 [texts, bucket] for each input of the model, by the tokenizer.json in `folder`; long texts are cut."""
     from tokenizers import Tokenizer
 
     if isinstance(texts, str) or not texts:
@@ -56,36 +68,38 @@ def tokenise(folder: Path, texts: Sequence[str], *, limits: Limits) -> dict[str,
     tokenizer.enable_truncation(limits.max_sequence)
     tokenizer.no_padding()
     encodings = tokenizer.encode_batch(list(texts))
-    length = bucket(max(len(one.ids) for one in encodings), limits.max_sequence)
+    length = bucket(max(len(one.ids) for one in encodings), limits=limits)
     padding = _padding_id(folder, tokenizer)
     for one in encodings:
         one.pad(length, pad_id=padding)
     columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
     return {
-        name: np.array([getattr(one, column) for one in encodings], dtype=np.int32) for name, column in columns.items()
+        name: np.array([getattr(one, columns[name]) for one in encodings], dtype=np.int32) for name in limits.inputs
     }
 
 
-def bucket(length: int, longest: int) -> int:
-    """The smallest bucket for `length` tokens, at most `longest`."""
-    return min([size for size in BUCKETS if size >= length] + [longest])
+def bucket(length: int, *, limits: Limits) -> int:
+    """The smallest bucket for `length` tokens that the model takes."""
+    fitting = [size for size in BUCKETS if max(length, limits.min_sequence) <= size < limits.max_sequence]
+    return min([*fitting, limits.max_sequence])
 
 
 def check(inputs: Arrays, *, limits: Limits) -> None:
     """Raise EncodingError for what the model would refuse, or read wrongly."""
     shapes = {name: array.shape for name, array in inputs.items()}
-    if not inputs or "input_ids" not in inputs or "attention_mask" not in inputs:
-        raise EncodingError(0, f"inputs are {', '.join(inputs) or 'none'}: input_ids and attention_mask are needed")
+    if sorted(inputs) != sorted(limits.inputs):
+        raise EncodingError(0, f"inputs are {', '.join(inputs) or 'none'}: the model's are {', '.join(limits.inputs)}")
     for name, array in inputs.items():
         if array.dtype != np.int32:
             raise EncodingError(0, f"{name} is {array.dtype}: the model takes int32")
-        if array.ndim != 2 or array.shape != shapes["input_ids"]:
+        if array.ndim != 2 or array.shape != shapes[limits.inputs[0]]:
             raise EncodingError(0, f"{name} has shape {array.shape}: all inputs are [batch, sequence], all alike")
-    batch, sequence = shapes["input_ids"]
+    batch, sequence = shapes[limits.inputs[0]]
     if not 1 <= batch <= limits.max_batch:
         raise EncodingError(0, f"the batch has {batch} rows: the model takes 1 to {limits.max_batch}")
-    if not 1 <= sequence <= limits.max_sequence:
-        raise EncodingError(0, f"the sequence has {sequence} tokens: the model takes 1 to {limits.max_sequence}")
+    low, high = limits.min_sequence, limits.max_sequence
+    if not low <= sequence <= high:
+        raise EncodingError(0, f"the sequence has {sequence} tokens: the model takes {low} to {high}")
 
 
 def build(inputs: Arrays, *, outputs: Sequence[str] = (), binary: bool = True) -> tuple[bytes, str]:

@@ -161,9 +161,11 @@ def _output_names(model: Any, inputs: Sequence[str], wanted: Sequence[str] | Non
 
 def _longest(model: Any) -> int:
     """Longest sequence in tokens. RoBERTa counts positions from its padding id + 1 on."""
-    positions = int(model.config.max_position_embeddings)
-    shifted = getattr(model.embeddings, "padding_idx", None) is not None
-    return positions - model.embeddings.padding_idx - 1 if shifted else positions
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if not positions:
+        raise ExportError(f"'{model.config.model_type}' sets no max_position_embeddings: how long may a text be?")
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    return int(positions) if padding is None else int(positions) - int(padding) - 1
 
 
 def _write(encoder: Encoder, inputs: Sequence[str], target: Path) -> dict[str, Any]:

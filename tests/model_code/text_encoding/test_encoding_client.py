@@ -15,6 +15,8 @@ from botocore.stub import Stubber
 
 from model_code.text_encoding import client
 from model_code.text_encoding.client import EncodingError, Limits
+from model_code.text_encoding.engine import Shapes
+from tests.serving.triton import models
 
 LIMITS = Limits(max_batch=4, max_sequence=40)
 
@@ -27,10 +29,11 @@ def arrays(batch: int = 2, sequence: int = 16) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tokenizer whose padding id is 3."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from tokenizers import Tokenizer, pre_tokenizers, processors
+    from tokenizers.models import WordLevel
 
     folder = tmp_path_factory.mktemp("tokenizer")
-    made = Tokenizer(models.WordLevel({"<s>": 0, "</s>": 1, "a": 2, "<pad>": 3, "?": 4}, unk_token="?"))
+    made = Tokenizer(WordLevel({"<s>": 0, "</s>": 1, "a": 2, "<pad>": 3, "?": 4}, unk_token="?"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
     made.save(str(folder / "tokenizer.json"))
@@ -46,6 +49,9 @@ def test_tokens_are_padded_to_a_bucket_and_cut_to_the_limit(tokenizer: Path) -> 
     long = client.tokenise(tokenizer, ["a " * 500], limits=LIMITS)
     assert long["input_ids"].shape == (1, 40) and long["input_ids"][0, -1] == 1, "cut, with its end mark"
     assert client.tokenise(tokenizer, ["a " * 20], limits=LIMITS)["input_ids"].shape == (1, 32)
+    of_engine = client.limits_of(models.engine(shapes=Shapes(minimum=(1, 24), optimum=(2, 24), maximum=(8, 64))))
+    assert of_engine == Limits(max_batch=8, max_sequence=64, min_sequence=24)
+    assert client.tokenise(tokenizer, ["a"], limits=of_engine)["input_ids"].shape == (1, 32), "the engine's shortest"
     nothing: list[Any] = [[], "a text"]
     for texts in nothing:
         with pytest.raises(EncodingError, match="give a list"):
@@ -71,7 +77,10 @@ def test_a_request_says_what_it_holds(binary: bool) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "inputs are none"),
-    "no mask": ({"input_ids": arrays()["input_ids"]}, "input_ids and attention_mask are needed"),
+    "no mask": (
+        {"input_ids": arrays()["input_ids"]},
+        "inputs are input_ids: the model's are input_ids, attention_mask",
+    ),
     "int64": ({name: array.astype(np.int64) for name, array in arrays().items()}, "int64: the model takes int32"),
     "one row": ({name: array[0] for name, array in arrays().items()}, r"shape \(16,\): all inputs are \[batch"),
     "unlike": ({**arrays(), "attention_mask": arrays(2, 8)["attention_mask"]}, r"attention_mask has shape \(2, 8\)"),

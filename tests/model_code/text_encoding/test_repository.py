@@ -189,6 +189,14 @@ def test_an_engine_of_another_version_or_gpu_is_refused(
     assert check(tmp_path / "enc-0.tar.gz", tensorrt="10.13", compute_capability="8.6")
 
 
+def test_a_torn_archive_is_refused(engine: Path, tmp_path: Path) -> None:
+    assert make(engine, tmp_path) == 0
+    path = tmp_path / "enc-0.tar.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(archive.ArchiveError, match=r"enc-0\.tar\.gz: cannot be unpacked"):
+        check(path)
+
+
 def test_every_reason_is_told_at_once(engine: Path, tmp_path: Path) -> None:
     assert make(engine, tmp_path) == 0
     with pytest.raises(RepositoryError) as found:
