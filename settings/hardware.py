@@ -120,6 +120,8 @@ def _graviton() -> list[Hardware]:
 EC2_TYPES: Final[dict[str, Hardware]] = {item.name: item for item in _EC2}
 ML_TYPES: Final[dict[str, Hardware]] = {item.name: item for item in [*_graviton(), *_g_family("ml.g5", "NVIDIA A10G")]}
 TRAINING_TYPES: Final = tuple(name for name, item in EC2_TYPES.items() if item.gpus)
+CAPACITY_BLOCK_TYPES: Final = tuple(name for name in TRAINING_TYPES if name.startswith("p"))
+"""Capacity blocks are sold of the P and Trn families only (EC2 User Guide, "Capacity Blocks for ML")."""
 
 
 def instance(name: str) -> Hardware:

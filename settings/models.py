@@ -89,7 +89,7 @@ class Training(Section):
     )
     instance_type: str = Field(default="p4d.24xlarge", description="an EC2 type with NVIDIA GPUs, such as p4d.24xlarge")
     zones: tuple[str, ...] | None = Field(
-        default=None, min_length=1, description="some of network.zones; default: all of them"
+        default=None, min_length=1, description="some of network.zones; default: all of them; one with a reservation"
     )
     purchase: Literal["on-demand", "spot", "capacity-block"] = Field(
         default="on-demand", description='"on-demand", "spot" or "capacity-block"'

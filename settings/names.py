@@ -32,7 +32,7 @@ def stack_name(deployment: str, stack: str) -> str:
 
 
 def parameter_name(deployment: str, workload: str, kind: str) -> str:
-    """SSM parameter of a workload; `kind` is `endpoint`, `url` or `model`."""
+    """SSM parameter of a workload; `kind` is `endpoint`, `url`, `model` or `box`."""
     return f"/torchlift/{deployment}/{workload}/{kind}"
 
 

@@ -147,6 +147,34 @@ def _purchase(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
+@rule("training.purchase", "training.instance_type", "training.mode")
+def _capacity_block_type(values: Values, _: Path) -> Iterator[Problem]:
+    given = values["training.instance_type"]
+    if values["training.mode"] == "skip" or values["training.purchase"] != "capacity-block":
+        return
+    if given in hardware.TRAINING_TYPES and given not in hardware.CAPACITY_BLOCK_TYPES:
+        yield Problem(
+            key="training.instance_type",
+            given=given,
+            reason="EC2 sells no capacity blocks of this type.",
+            right="one of " + ", ".join(hardware.CAPACITY_BLOCK_TYPES) + ', or purchase = "on-demand"',
+        )
+
+
+@rule("training.capacity_reservation_id", "training.zones", "network.zones", "training.mode")
+def _reservation_zone(values: Values, _: Path) -> Iterator[Problem]:
+    zones = values["training.zones"]
+    if values["training.mode"] == "skip" or values["training.capacity_reservation_id"] is None:
+        return
+    if zones is None or len(zones) != 1:
+        yield Problem(
+            key="training.zones",
+            given=zones and list(zones),
+            reason="A capacity reservation lies in one zone; a launch anywhere else fails.",
+            right="the reservation's zone alone, one of " + ", ".join(values["network.zones"]),
+        )
+
+
 def _source(key: str) -> None:
     @rule(key)
     def check(values: Values, root: Path) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from typing import Final
 
 SCRIPTS: Final = "scripts"
 HOST: Final = "hosts/instance_job"
+BOX: Final = "hosts/interactive"
 ONLY_FOR_IMAGES: Final = ("build_image.sh",)
 """Left out of the bundles of jobs that build no image."""
 

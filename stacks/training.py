@@ -86,7 +86,7 @@ class Training(DeploymentStack):
         image = self._build_image(services)
         weights, job = self._build_job(services, inputs, image)
         if training.mode == "interactive":
-            self._build_box(inputs, job)
+            self._build_box(inputs, image, job)
         return weights, job.done
 
     def _build_image(self, services: JobServices) -> OwnImage:
@@ -139,13 +139,13 @@ class Training(DeploymentStack):
             log_group=self.job_logs("sentiment-train"),
             key=foundation.key,
             # For the record that the training writes; they change nothing in it.
-            environment={f"TORCHLIFT_{name.upper()}": text for name, text in inputs.origins.items()},
+            environment=self._origins(inputs),
             after=[*inputs.after, image.job.done],
         )
         weights = Weights.published(hash, bucket=foundation.bucket, key=foundation.key)
         return weights, job
 
-    def _build_box(self, inputs: TrainingInputs, job: InstanceJob) -> None:
+    def _build_box(self, inputs: TrainingInputs, image: OwnImage, job: InstanceJob) -> None:
         foundation, training = self._foundation, self._training
         subnets = foundation.network.subnets_in(training.zones or foundation.network.zones)
         box = InteractiveInstance(
@@ -156,6 +156,17 @@ class Training(DeploymentStack):
             vpc=foundation.network.vpc,
             subnet=subnets[0],
             machine=self._machine(),
+            parameter_name=names.parameter_name(self._settings.deployment.name, WORKLOAD, "box"),
+            source=SourceBundle(
+                self,
+                "BoxSource",
+                paths=[bundles.SCRIPTS, bundles.BOX, *bundles.TRAINING],
+                exclude=bundles.ONLY_FOR_IMAGES,
+            ),
+            image_uri=image.result.image_uri,
+            command=training_command(training, inputs.folders),
+            results=foundation.bucket,
+            environment=self._origins(inputs),
             log_group=self.job_logs("sentiment-train"),
             inputs=inputs.inputs,
             image_repository=foundation.repositories[REPOSITORY],
@@ -164,6 +175,10 @@ class Training(DeploymentStack):
         # One after the other: both at once need twice the vCPU quota.
         box.node.add_dependency(job.done)
         CfnOutput(self, names.OUTPUT_INTERACTIVE_INSTANCE, value=box.instance.ref)
+
+    @staticmethod
+    def _origins(inputs: TrainingInputs) -> dict[str, str]:
+        return {f"TORCHLIFT_{name.upper()}": text for name, text in inputs.origins.items()}
 
     def _machine(self) -> Machine:
         training = self._training

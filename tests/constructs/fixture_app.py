@@ -142,6 +142,11 @@ def build(options: Options | None = None) -> cdk.Stack:
             vpc=vpc,
             subnet=subnets[0],
             machine=options.machine,
+            parameter_name="/torchlift/test/sentiment/box",
+            source=SourceBundle(stack, "BoxSource", paths=["scripts", "hosts/interactive"]),
+            image_uri=BASE_IMAGE,
+            command="python -m model_code.sentiment.train",
+            results=bucket,
         )
     if options.alarm:
         cdk.aws_cloudwatch.Alarm(

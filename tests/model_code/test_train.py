@@ -1,43 +1,24 @@
-"""Training on tiny models: what it learns, writes, repeats, resumes and refuses."""
+"""Training on tiny models: what it learns, writes and repeats, on one device and on several."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
-import datasets
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
 
-from model_code.sentiment import checkpoints
 from model_code.sentiment import train as train_module
+from tests.support.trained import metrics, same, weights
 
 Train = Callable[..., int]
-
-
-def weights(output: Path) -> dict[str, torch.Tensor]:
-    return load_file(output / "model.safetensors")
-
-
-def metrics(output: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((output / "metrics.json").read_text())
-    return found
-
-
-def same(one: Path, other: Path) -> bool:
-    first, second = weights(one), weights(other)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_the_output_is_a_model_with_the_labels_of_the_data(trained: Path) -> None:
@@ -68,189 +49,6 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
     assert not same(trained, tmp_path / "other" / "output")
 
 
-class Stopped(Exception):
-    """Stands for a machine that goes away."""
-
-
-# Saves of an epoch of 23 steps: seven inside it, then one at its end.
-@pytest.mark.parametrize("stop_after", [2, 8, 13])
-def test_a_stopped_training_resumes_to_the_same_weights(
-    train: Train, tiny: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
-) -> None:
-    base = tiny.write_base(tmp_path / "base", dropout=0.3)  # the dropout of the second half must be the same, too
-    extra = ("--checkpoint-steps", "3")
-    assert train(tmp_path / "whole", *extra, base_model=base) == 0
-
-    kept, saves = checkpoints.save, []
-
-    def save_then_stop(folder: Path, step: int, state: dict[str, Any]) -> None:
-        kept(folder, step, state)
-        saves.append(step)
-        if len(saves) == stop_after:
-            raise Stopped
-
-    monkeypatch.setattr(checkpoints, "save", save_then_stop)
-    with pytest.raises(Stopped):
-        train(tmp_path / "parts", *extra, base_model=base)
-    monkeypatch.setattr(checkpoints, "save", kept)
-    assert not (tmp_path / "parts" / "output").exists()
-    assert train(tmp_path / "parts", *extra, base_model=base) == 0
-    assert same(tmp_path / "whole" / "output", tmp_path / "parts" / "output")
-    whole, parts = metrics(tmp_path / "whole" / "output"), metrics(tmp_path / "parts" / "output")
-    for one, other in zip(whole["epochs"], parts["epochs"], strict=True):
-        assert one == other
-
-
-def test_a_killed_training_resumes_to_the_same_weights(
-    train: Train, trained: Path, base: Path, data: Path, tmp_path: Path
-) -> None:
-    command = [
-        sys.executable, "-m", "model_code.sentiment.train", "--base-model", str(base), "--data", str(data),
-        "--output", str(tmp_path / "output"), "--checkpoints", str(tmp_path / "checkpoints"), "--epochs", "3",
-        "--learning-rate", "5e-3", "--batch-size", "8", "--max-length", "32", "--checkpoint-steps", "1",
-    ]  # fmt: skip
-    with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE) as process:
-        limit = time.monotonic() + 120
-        while not list(tmp_path.glob("checkpoints/step-*")) and time.monotonic() < limit:
-            time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    (tmp_path / "checkpoints" / ".step-00000068").mkdir()  # what a kill may leave: not to be taken for a checkpoint
-    assert train(tmp_path) == 0
-    assert same(trained, tmp_path / "output")
-
-
-def test_a_finished_training_only_writes_its_result_again(
-    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(tmp_path) == 0
-    before = weights(tmp_path / "output")
-    for file in (tmp_path / "output").iterdir():
-        file.unlink()
-    capsys.readouterr()
-    assert train(tmp_path) == 0
-    assert "resuming after step 69 of 69" in capsys.readouterr().out
-    after = weights(tmp_path / "output")
-    assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_a_checkpoint_of_another_recipe_or_other_data_is_refused(
-    train: Train, tiny: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(tmp_path) == 0
-    assert train(tmp_path, "--learning-rate", "1e-3") == 2
-    assert "learning_rate was 0.005, is 0.001" in capsys.readouterr().err
-    assert train(tmp_path, data_folder=tiny.write_data(tmp_path / "other", seed=9)) == 2
-    assert "data was" in capsys.readouterr().err
-
-
-def test_a_torn_checkpoint_never_takes_the_old_ones_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = {"identity": {}, "step": 1}
-    checkpoints.save(tmp_path, 1, state)
-
-    def tear(_: object, file: BinaryIO) -> None:
-        file.write(b"half of")
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", tear)
-        with pytest.raises(OSError, match="disk full"):
-            checkpoints.save(tmp_path, 2, {"identity": {}, "step": 2})
-    assert checkpoints.load_latest(tmp_path, identity={}) == state
-    checkpoints.save(tmp_path, 2, {"identity": {}, "step": 2})
-    assert checkpoints.load_latest(tmp_path, identity={}) == {"identity": {}, "step": 2}
-
-
-def test_the_two_latest_checkpoints_are_kept_and_steps_are_numbers(tmp_path: Path) -> None:
-    for step in (9, 10, 123456789):
-        checkpoints.save(tmp_path, step, {"identity": {}, "step": step})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000010", "step-123456789"]
-    assert checkpoints.load_latest(tmp_path, identity={}) == {"identity": {}, "step": 123456789}
-
-
-def test_a_diverging_training_is_one_line(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(tmp_path, "--learning-rate", "1e30") == 2
-    assert "lower learning_rate (1e+30 now)\n" in capsys.readouterr().err
-    assert not (tmp_path / "output").exists()
-
-
-@pytest.mark.parametrize(
-    ("breakage", "message"),
-    [
-        (lambda d: (d / "train_labels.txt").write_text("0\n"), "train_labels.txt:2"),
-        (lambda d: (d / "mapping.txt").unlink(), "mapping.txt: no such file"),
-    ],
-)
-def test_bad_data_is_one_line_not_a_traceback(
-    train: Train,
-    tiny: ModuleType,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    breakage: Callable[[Path], object],
-    message: str,
-) -> None:
-    folder = tiny.write_data(tmp_path / "data")
-    breakage(folder)
-    assert train(tmp_path, data_folder=folder) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("train: ") and message in error and error.count("\n") == 1
-
-
-def without_layer(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    save_file({name: tensors[name] for name in tensors if "layer.1." not in name}, folder / "model.safetensors")
-
-
-def without_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-
-
-BASES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no config": (lambda b: (b / "config.json").unlink(), "no config.json there"),
-    "config is no JSON": (lambda b: (b / "config.json").write_text("{"), "is not a valid JSON file"),
-    "config of nothing": (lambda b: (b / "config.json").write_text("{}"), "Unrecognized model"),
-    "no weights": (lambda b: (b / "model.safetensors").unlink(), "no file named model.safetensors"),
-    "torn weights": (lambda b: (b / "model.safetensors").write_bytes(b"torn"), "cannot be loaded"),
-    "a layer short": (without_layer, "16 of the encoder's weights are missing, such as bert.encoder.layer.1."),
-    "no tokenizer": (
-        without_tokenizer,
-        "the tokenizer has no vocabulary",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_a_base_model_that_cannot_be_used_is_one_line(
-    train: Train, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    breakage, message = BASES[name]
-    folder = Path(shutil.copytree(base, tmp_path / "base"))
-    breakage(folder)
-    assert train(tmp_path, base_model=folder) == 2
-    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("train: ")]
-    assert message in line
-    assert not (tmp_path / "output").exists()
-
-
-@pytest.mark.parametrize("option", ["base_model", "data"])
-def test_a_hub_that_does_not_answer_is_one_line(
-    train: Train,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise OSError("no route\nto the hub")
-
-    module = datasets if option == "data" else transformers.AutoConfig
-    monkeypatch.setattr(module, "load_dataset" if option == "data" else "from_pretrained", refused)
-    where = {"base_model": "base_model", "data": "data_folder"}[option]
-    assert train(tmp_path, **{where: "hf://maker/thing@v1"}) == 2
-    assert "no route to the hub\n" in capsys.readouterr().err
-
-
 def test_a_pinned_model_of_the_hub_is_what_is_trained(
     train: Train, base: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,17 +71,6 @@ def test_a_pinned_model_of_the_hub_is_what_is_trained(
     assert train(tmp_path, base_model="hf://maker/model@0123abc") == 0
     assert len(asked) >= 3 and set(asked) == {"0123abc"}
     assert same(trained, tmp_path / "output")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [("--epochs", "0"), ("--learning-rate", "0"), ("--learning-rate", "nan"), ("--warmup-ratio", "1"),
-     ("--batch-size", "-1"), ("--weight-decay", "x")],
-)  # fmt: skip
-def test_arguments_out_of_range_are_refused(train: Train, tmp_path: Path, wrong: tuple[str, str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        train(tmp_path, *wrong)
-    assert stopped.value.code == 2
 
 
 def test_help_explains_every_option(capsys: pytest.CaptureFixture[str]) -> None:

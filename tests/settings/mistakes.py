@@ -9,6 +9,7 @@ VPC = {
     "private_subnet_ids": SUBNETS,
 }
 SKIP = {"training.mode": "skip", "training.weights_uri": "s3://weights/roberta/"}
+RESERVED = {"training.capacity_reservation_id": "cr-0123456789abcdef0", "training.zones": ["us-west-2b"]}
 ENDPOINT = "sentiment.endpoint"
 UPDATE = f"{ENDPOINT}.update"
 VERSION = "0123456789abcdef"
@@ -87,8 +88,19 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
         {"training.purchase": "capacity-block"}, "training.capacity_reservation_id", "bought beforehand", "cr-",
     ),
     "spot in a reservation": (
-        {"training.purchase": "spot", "training.capacity_reservation_id": "cr-0123456789abcdef0"},
+        {**RESERVED, "training.purchase": "spot"},
         "training.capacity_reservation_id", "do not run in a reservation", "on-demand",
+    ),
+    "block of a type that has none": (
+        {**RESERVED, "training.purchase": "capacity-block", "training.instance_type": "g5.xlarge"},
+        "training.instance_type", "no capacity blocks", "p4d.24xlarge",
+    ),
+    "reservation in any zone": (
+        {"training.capacity_reservation_id": "cr-0123456789abcdef0"},
+        "training.zones", "lies in one zone", "one of us-west-2a",
+    ),
+    "reservation in two zones": (
+        {**RESERVED, "training.zones": ["us-west-2a", "us-west-2b"]}, "training.zones", "lies in one zone", "alone",
     ),
     "box on spot": (
         {"training.purchase": "spot", "training.mode": "interactive"}, "training.purchase", "disappears", "on-demand",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -93,13 +94,32 @@ def test_spot(synthesize: Callable[..., Synthesized]) -> None:
     assert "CapacityRebalance" not in made.one("AWS::AutoScaling::AutoScalingGroup")
 
 
-def test_capacity_block(synthesize: Callable[..., Synthesized]) -> None:
-    reservation = "cr-0123456789abcdef0"
-    changes = {"training.purchase": "capacity-block", "training.capacity_reservation_id": reservation}
-    data = launch_data(synthesize("dev", changes))
-    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
-    target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    assert target == {"CapacityReservationId": reservation}
+RESERVED = {"training.capacity_reservation_id": "cr-0123456789abcdef0", "training.zones": ["us-west-2b"]}
+
+
+@pytest.mark.parametrize("mode", ["job", "interactive"])
+def test_capacity_block(synthesize: Callable[..., Synthesized], mode: str) -> None:
+    made = synthesize("dev", {**RESERVED, "training.purchase": "capacity-block", "training.mode": mode})
+    for name in ("Train", "Box")[: 1 + (mode == "interactive")]:
+        data = launch_data(made, name)
+        assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+        # A block is a targeted reservation: only a launch that names it uses it.
+        assert data["CapacityReservationSpecification"] == {
+            "CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}
+        }
+
+
+def test_reservation_on_demand(synthesize: Callable[..., Synthesized]) -> None:
+    made = synthesize("dev", RESERVED)
+    data, group = launch_data(made), made.one("AWS::AutoScaling::AutoScalingGroup")
+    # EC2 takes a preference or a target, not both; with a target it never falls back to ordinary capacity.
+    assert data["CapacityReservationSpecification"] == {
+        "CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}
+    }
+    assert "InstanceMarketOptions" not in data
+    # Without one of its own the group leaves it to the launch template.
+    assert "CapacityReservationSpecification" not in group
+    assert len(group["VPCZoneIdentifier"]) == 1
 
 
 def test_some_zones_only(synthesize: Callable[..., Synthesized]) -> None:
@@ -126,11 +146,25 @@ def test_interactive_adds_one_box(interactive: Synthesized, dev: Synthesized) ->
     assert data["MetadataOptions"]["HttpTokens"] == "required"
     # A developer's shutdown must not delete the work.
     assert "InstanceInitiatedShutdownBehavior" not in data
-    assert "UserData" not in data
     assert len(data["NetworkInterfaces"][0]["SubnetId"]) == 1
     groups = interactive.resources("AWS::EC2::SecurityGroup", "Training").values()
     assert all("SecurityGroupIngress" not in item["Properties"] for item in groups)
     assert not dev.resources("AWS::EC2::Instance")
+
+
+def test_the_box_learns_by_parameter_what_the_job_trains(interactive: Synthesized, dev: Synthesized) -> None:
+    parameter = interactive.one("AWS::SSM::Parameter", "Training", containing="Box")
+    assert "get-parameter" in json.dumps(launch_data(interactive, "Box")["UserData"])
+    assert parameter["Name"] in json.dumps(launch_data(interactive, "Box")["UserData"])
+    value, job = json.dumps(parameter["Value"]), json.dumps(launch_data(interactive)["UserData"])
+    for line in (r"TORCHLIFT_COMMAND='[^']+'", r"TORCHLIFT_INPUTS=[^']*'?[^']*", r"TORCHLIFT_DATA=[^\\]+"):
+        found = re.search(line, value)
+        assert found and found[0] in job, line
+    policy = interactive.one("AWS::IAM::Policy", "Training", containing="Box")["PolicyDocument"]["Statement"]
+    (reads,) = [item for item in policy if item["Action"] == "ssm:GetParameter"]
+    assert json.dumps(reads["Resource"]).endswith(f':parameter{parameter["Name"]}"]]}}')
+    written = [item["Resource"] for item in policy if "s3:PutObject" in item["Action"]]
+    assert [re.findall(r"/([\w/]+)/\*", json.dumps(item)) for item in written] == [["boxes", "tmp/boxes"]]
 
 
 def test_the_box_is_named_by_an_output(interactive: Synthesized, dev: Synthesized) -> None:
