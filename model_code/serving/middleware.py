@@ -56,7 +56,10 @@ class Gate:
             if refused is None:
                 await self._app(scope, self._limited(receive), answer)
             else:
-                await _error(answer, request_id, *refused)
+                status_code, sentence, more = refused
+                if not await _read_to_the_end(receive, self._service.settings.max_body_bytes):
+                    more = {**more, "Connection": "close"}
+                await _error(answer, request_id, status_code, sentence, more)
         except Exception as error:  # a defect of ours: the caller gets no trace of it, the log does
             log("error", request_id=request_id, error=repr(error), trace=traceback.format_exc())
             if not status:
@@ -80,7 +83,7 @@ class Gate:
         length = headers.get("content-length", "0")
         most = self._service.settings.max_body_bytes
         if not length.isdigit() or int(length) > most:
-            return 413, f"The body has {length[:20]} bytes; at most {most} are allowed.", {"Connection": "close"}
+            return 413, f"The body has {length[:20]} bytes; at most {most} are allowed.", {}
         return None
 
     def _limited(self, receive: Any) -> Any:
@@ -92,10 +95,26 @@ class Gate:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > most:
-                raise HTTPException(413, f"The body has more than {most} bytes.", {"Connection": "close"})
+                whole = not message.get("more_body") or await _read_to_the_end(receive, most)
+                headers = None if whole else {"Connection": "close"}
+                raise HTTPException(413, f"The body has more than {most} bytes.", headers)
             return message
 
         return limited
+
+
+async def _read_to_the_end(receive: Any, limit: int) -> bool:
+    """Discard a body that is refused: a client that is still sending would see a broken pipe, not the answer.
+
+    False when there is more than ten times `limit` of it.
+    """
+    left = 10 * limit
+    while left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if not message.get("more_body"):
+            return True
+    return False
 
 
 async def _error(send: Any, request_id: str, status: int, sentence: str, headers: dict[str, str]) -> None:

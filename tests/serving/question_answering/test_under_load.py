@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from model_code.question_answering.compiled import CompiledModel
+from model_code.question_answering.windows import cut
 from tests.model_code.question_answering.tiny_qa import questions
 from tests.serving.question_answering.qa_server import Answer, Server, alone, serve
 
@@ -54,13 +55,18 @@ def traffic(server: Server, clients: int = 4) -> Iterator[list[Answer]]:
 
 
 def test_a_full_queue_refuses_and_recovers(folders: list[Path], models: list[CompiledModel]) -> None:
-    with serve(MODEL_SOURCE=str(folders[0]), QUEUE_ROWS="8") as server:
-        pairs = questions(400, longest=60, seed=9)
-        inputs = [{"question": question, "context": context} for question, context in pairs[:9]]
-        answer = server.ask("POST", "/predict", {"inputs": inputs})
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        with ThreadPoolExecutor(24) as pool:
+    """A long request holds all places but two, so of those that come meanwhile most find the queue full."""
+    rows = len(cut(models[0].tokenizer, LONG["question"], LONG["context"], length=640, stride=16, max_windows=64))
+    with serve(MODEL_SOURCE=str(folders[0]), QUEUE_ROWS=str(5 * rows + 2)) as server:
+        pairs = questions(24, longest=60, seed=9)
+        inputs = [{"question": question, "context": context} for question, context in pairs]
+        with ThreadPoolExecutor(12) as pool:
+            long = pool.submit(server.ask, "POST", "/predict", {"inputs": [LONG] * 5})
+            until(lambda: server.metric("torchlift_pending_rows") >= 5 * rows)
+            many = server.ask("POST", "/predict", {"inputs": inputs})
+            assert (many.status, many.headers["retry-after"]) == (503, "1")
             answers = list(pool.map(lambda pair: server.predict(*pair), pairs))
+            assert long.result().status == 200
         assert set(Counter(answer.status for answer in answers)) == {200, 503}
         for answer, pair in zip(answers, pairs, strict=True):
             if answer.status == 503:
