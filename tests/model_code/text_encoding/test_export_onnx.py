@@ -29,7 +29,7 @@ def tiny_model() -> ModuleType:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT with a pooler and two segments; longest sequence 40."""
-    return Path(tiny_model().write_base(tmp_path_factory.mktemp("base") / "model"))
+    return Path(tiny_model().write_base(tmp_path_factory.mktemp("base") / "model", layers=1))
 
 
 @pytest.fixture(scope="module")

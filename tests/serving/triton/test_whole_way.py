@@ -24,7 +24,7 @@ def write_base(folder: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.write_base(folder)
+    module.write_base(folder, layers=1)
 
 
 def test_texts_get_the_original_models_answer(endpoint: Any, models: Any, tmp_path: Path) -> None:
