@@ -35,7 +35,7 @@ test: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## gate, unit, construct
 	python -m pytest tests -m "not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) ## the long suites
-	python -m pytest tests -m long
+	python -m pytest tests -m long -n 2 --dist loadfile --no-loadscope-reorder
 
 synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
 	cdk synth --quiet --no-notices -c deployment="$(DEPLOYMENT)"
