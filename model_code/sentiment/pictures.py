@@ -40,12 +40,10 @@ def loss_curve(record: Mapping[str, Any]) -> Figure:
     axes.plot(after, [entry["loss"] for entry in epochs], "o-", color="#d95f02", linewidth=1.4, label="validation")
     best = next(entry for entry in epochs if entry["epoch"] == record["best_epoch"])
     axes.axvline(best["epoch"], color=GREY, linewidth=0.8, linestyle=":")
-    axes.annotate(
-        f"kept: epoch {best['epoch']}\nvalidation macro recall {best['macro_recall']:.3f}",
-        xy=(best["epoch"], best["loss"]), xytext=(-8, 14), textcoords="offset points", ha="right", color=GREY,
-        fontsize=9,
-    )  # fmt: skip
-    axes.set_title(f"Loss of {record['base_model']['source']}".split("@")[0], fontsize=11)
+    # In the title: anywhere among the curves it would lie on one of them.
+    kept = f"kept: epoch {best['epoch']}, validation macro recall {best['macro_recall']:.3f}"
+    title = f"Loss of {record['base_model']['source']}".split("@")[0]
+    axes.set_title(f"{title}\n{kept}", fontsize=11)
     axes.set_xlabel("epoch")
     axes.set_ylabel("mean cross-entropy")
     axes.set_xlim(0, len(epochs) * 1.02)
