@@ -109,6 +109,14 @@ class Training(Section):
     deadline_minutes: int = Field(
         default=600, ge=5, description=f"minutes until the job gives up, 5 to {MAX_DEADLINE_MINUTES}"
     )
+    idle_stop_minutes: int = Field(
+        default=120,
+        ge=0,
+        le=1440,
+        multiple_of=5,
+        description="minutes without work after which the development box is stopped, "
+        "0 (never) or a multiple of 5 up to 1440",
+    )
     base_model: str | None = Field(
         default=None, description="hf://owner/name@revision, s3://bucket/prefix/ or a local folder"
     )
@@ -154,11 +162,17 @@ class SentimentEndpoint(Section):
     invocations_per_instance: float = Field(
         default=1000, gt=0, description="target invocations per instance and minute"
     )
+    cpu_utilization_target_percent: int = Field(
+        default=70, ge=10, le=90, description="target CPU utilisation, per cent of all vCPUs, 10 to 90"
+    )
     scale_in_cooldown_seconds: int = Field(default=600, ge=0, le=3600, description="seconds, 0 to 3600")
     scale_out_cooldown_seconds: int = Field(default=120, ge=0, le=3600, description="seconds, 0 to 3600")
     workers: PositiveInt = Field(default=4, description="TorchServe workers, at most the type's vCPUs")
     max_batch_texts: int = Field(default=64, ge=1, le=1024, description="texts per request, 1 to 1024")
     latency_p99_ms_alarm: PositiveInt = Field(default=1000, description="milliseconds of model latency")
+    client_error_percent_alarm: int = Field(
+        default=10, ge=1, le=100, description="per cent of invocations answered 4XX, 1 to 100"
+    )
     kms: bool = Field(default=True, description="true: encrypt the storage volume with the deployment's key")
     weight: float = Field(default=1, gt=0, description="the main variant's share, next to the challengers'; above 0")
     health_check_timeout_seconds: int = Field(default=300, ge=60, le=3600, description="seconds, 60 to 3600")

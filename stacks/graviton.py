@@ -106,6 +106,7 @@ class Graviton(DeploymentStack):
             initial=wanted.initial_instances,
             maximum=wanted.max_instances,
             invocations_per_instance=wanted.invocations_per_instance,
+            cpu_target_percent=wanted.cpu_utilization_target_percent,
             scale_in_cooldown_seconds=wanted.scale_in_cooldown_seconds,
             scale_out_cooldown_seconds=wanted.scale_out_cooldown_seconds,
             health_check_timeout_seconds=wanted.health_check_timeout_seconds,
@@ -199,6 +200,7 @@ class Graviton(DeploymentStack):
                 names.endpoint_prefix(self._settings.deployment.name, WORKLOAD) + "*"
             ),
             latency_p99_ms=wanted.latency_p99_ms_alarm,
+            client_error_percent=wanted.client_error_percent_alarm,
             alarm_topic_arn=foundation.alarm_topic.topic_arn,
             lasting=Construct(self, "Lasting"),
             log_retention=self.log_retention,

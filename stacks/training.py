@@ -171,6 +171,8 @@ class Training(DeploymentStack):
             inputs=inputs.inputs,
             image_repository=foundation.repositories[REPOSITORY],
             key=foundation.key,
+            idle_stop_minutes=training.idle_stop_minutes,
+            alarm_topic_arn=foundation.alarm_topic.topic_arn,
         )
         # One after the other: both at once need twice the vCPU quota.
         box.node.add_dependency(job.done)

@@ -2,89 +2,154 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-PERIOD_SECONDS = 60
-SERVER_ERRORS = 5
-"""Failed invocations a minute from which on something is wrong."""
+from torchlift.endpoint_metrics import EndpointMetrics, WatchedVariant
+from torchlift.runbook import described
+
+ERROR_SHARE = 0.005
+"""Server errors, as a share of the load that the smallest fleet is meant for, from which on something is wrong."""
+FREE_MEMORY_GIB = 1
+"""What a TorchServe worker with a RoBERTa base needs when it starts again beside the others."""
+DISK_PERCENT = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Watch:
+    """When an alarm speaks: `breaching` of the last `periods` data points."""
+
+    breaching: int
+    periods: int
+
+
+# A rollback must come within the bake time of five minutes.
+FAST = _Watch(breaching=2, periods=3)
+# A new instance is in service some ten minutes after the load came: what scaling heals in time is no incident.
+SLOW = _Watch(breaching=10, periods=15)
+# Of five minutes each.
+SHARE = _Watch(breaching=2, periods=3)
+
+
+def server_errors(variant: WatchedVariant) -> int:
+    """Failed invocations a minute: :data:`ERROR_SHARE` of the smallest fleet's load, and two at least."""
+    return max(2, round(ERROR_SHARE * variant.invocations_per_instance * variant.minimum))
+
+
+def cpu_limit(variant: WatchedVariant) -> int:
+    """Sum of per cent over the vCPUs: halfway from the scaling target to full. So high, scaling has not helped."""
+    return round((variant.cpu_target_percent + 100) / 2 * variant.vcpus)
+
+
+def memory_limit(variant: WatchedVariant) -> int:
+    """Per cent: all but :data:`FREE_MEMORY_GIB`, within 80 and 90. There is no swap: at 100 a worker is killed."""
+    return round(min(90, max(80, 100 * (1 - FREE_MEMORY_GIB / variant.memory_gib))))
 
 
 class EndpointAlarms(Construct):
-    """Server errors and slow answers of one variant, reported to the alarm topic.
+    """The alarms of one variant, reported to the alarm topic.
 
     The names are fixed: the endpoint names the alarms that roll its updates back, and the alarms name the endpoint, so
-    one side must not refer to the other. No data is no alarm: an endpoint without traffic is well.
+    one side must not refer to the other. No data is no alarm: an endpoint without traffic is well, and metrics of
+    instances that do not come are the update's or the endpoint's own failure, which the deploy reports.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        endpoint_name: str,
-        variant_name: str,
-        prefix: str,
-        latency_p99_ms: int,
-        topic_arn: str,
-    ) -> None:
-        """Declare the alarms; :attr:`names` are literal.
+    def __init__(self, scope: Construct, id: str, *, variant: WatchedVariant, topic_arn: str) -> None:
+        """Declare the alarms; :attr:`rollback_names` are literal, :attr:`alarms` all of them in order of weight.
 
-        :param prefix: start of the alarms' names, which an account knows once
-        :param latency_p99_ms: milliseconds that the model may take for 99 of 100 requests
+        An endpoint takes ten rollback alarms at most (SageMaker API reference, AutoRollbackConfig): five variants.
         """
         super().__init__(scope, id)
-        self._dimensions = [
-            cloudwatch.CfnAlarm.DimensionProperty(name="EndpointName", value=endpoint_name),
-            cloudwatch.CfnAlarm.DimensionProperty(name="VariantName", value=variant_name),
-        ]
-        self._topic_arn = topic_arn
-        self.names = (f"{prefix}-server-errors", f"{prefix}-latency")
-        self._build_alarm(
-            "ServerErrors",
-            name=self.names[0],
-            description=f"{prefix} answers with server errors",
-            metric="Invocation5XXErrors",
-            statistic="Sum",
-            threshold=SERVER_ERRORS,
+        self._variant = variant
+        self._action = actions.SnsAction(sns.Topic.from_topic_arn(self, "Topic", topic_arn))
+        self.alarms: list[cloudwatch.Alarm] = []
+        metrics = EndpointMetrics(variant)
+        self._requests(metrics)
+        self._instances(metrics)
+        self.rollback_names = (f"{variant.prefix}-server-errors", f"{variant.prefix}-latency")
+
+    def _requests(self, metrics: EndpointMetrics) -> None:
+        variant = self._variant
+        errors = server_errors(variant)
+        self._alarm(
+            "server-errors",
+            f"{errors} or more invocations a minute fail",
+            metric=metrics.invoked("Invocation5XXErrors", "Sum"),
+            threshold=errors,
+            watch=FAST,
         )
-        self._build_alarm(
-            "Latency",
-            name=self.names[1],
-            description=f"{prefix}: 1 in 100 requests takes the model {latency_p99_ms} ms or longer",
-            metric="ModelLatency",
-            extended_statistic="p99",
+        self._alarm(
+            "latency",
+            f"1 in 100 requests takes the model {variant.latency_p99_ms} ms or longer",
+            metric=metrics.invoked("ModelLatency", "p99"),
             # SageMaker reports microseconds.
-            threshold=latency_p99_ms * 1000,
+            threshold=variant.latency_p99_ms * 1000,
+            watch=FAST,
+        )
+        self._alarm(
+            "client-errors",
+            f"{variant.client_error_percent} % or more of the invocations are refused (4XX)",
+            metric=metrics.client_error_share(),
+            threshold=variant.client_error_percent,
+            watch=SHARE,
+        )
+        self._alarm(
+            "overhead",
+            f"SageMaker adds {variant.latency_p99_ms} ms or more to 1 in 100 requests, as much as the model may take",
+            metric=metrics.invoked("OverheadLatency", "p99"),
+            threshold=variant.latency_p99_ms * 1000,
+            watch=SLOW,
         )
 
-    def _build_alarm(
-        self,
-        id: str,
-        *,
-        name: str,
-        description: str,
-        metric: str,
-        threshold: float,
-        statistic: str | None = None,
-        extended_statistic: str | None = None,
-    ) -> cloudwatch.CfnAlarm:
-        return cloudwatch.CfnAlarm(
-            self,
-            id,
-            alarm_name=name,
-            alarm_description=description,
-            namespace="AWS/SageMaker",
-            metric_name=metric,
-            dimensions=self._dimensions,
-            statistic=statistic,
-            extended_statistic=extended_statistic,
-            period=PERIOD_SECONDS,
-            evaluation_periods=3,
-            datapoints_to_alarm=2,
-            threshold=threshold,
-            comparison_operator="GreaterThanOrEqualToThreshold",
-            treat_missing_data="notBreaching",
-            alarm_actions=[self._topic_arn],
-            ok_actions=[self._topic_arn],
+    def _instances(self, metrics: EndpointMetrics) -> None:
+        variant = self._variant
+        self._alarm(
+            "capacity",
+            f"all {variant.maximum} instances are there and still carry more than a scaling target",
+            metric=metrics.overloaded_at_maximum(),
+            threshold=1,
+            watch=SLOW,
         )
+        self._alarm(
+            "cpu",
+            f"CPU stays at {cpu_limit(variant) // variant.vcpus} % or more: scaling out has not helped",
+            metric=metrics.used("CPUUtilization"),
+            threshold=cpu_limit(variant),
+            watch=SLOW,
+        )
+        self._alarm(
+            "memory",
+            f"{memory_limit(variant)} % or more of the memory is used",
+            metric=metrics.used("MemoryUtilization", statistic="Maximum"),
+            threshold=memory_limit(variant),
+            watch=SLOW,
+        )
+        self._alarm(
+            "disk",
+            f"{DISK_PERCENT} % or more of the disk is used",
+            metric=metrics.used("DiskUtilization", statistic="Maximum"),
+            threshold=DISK_PERCENT,
+            watch=SLOW,
+        )
+
+    def _alarm(self, kind: str, text: str, *, metric: cloudwatch.IMetric, threshold: float, watch: _Watch) -> None:
+        variant = self._variant
+        made = cloudwatch.Alarm(
+            self,
+            "".join(part.capitalize() for part in kind.split("-")),
+            alarm_name=f"{variant.prefix}-{kind}",
+            alarm_description=described(f"{variant.prefix}: {text}", section=kind),
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=watch.periods,
+            datapoints_to_alarm=watch.breaching,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        made.add_alarm_action(self._action)
+        made.add_ok_action(self._action)
+        self.alarms.append(made)

@@ -27,7 +27,8 @@ class ServingImage:
 class Fleet:
     """Which instances, how many, and when it gets more or fewer of them.
 
-    :param invocations_per_instance: per minute
+    :param invocations_per_instance: per minute, the value to keep to
+    :param cpu_target_percent: of all vCPUs, the value to keep to
     """
 
     instance_type: str
@@ -35,6 +36,7 @@ class Fleet:
     initial: int
     maximum: int
     invocations_per_instance: float
+    cpu_target_percent: int
     scale_in_cooldown_seconds: int
     scale_out_cooldown_seconds: int
     health_check_timeout_seconds: int

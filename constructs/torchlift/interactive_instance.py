@@ -15,8 +15,10 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from settings.hardware import instance
 from torchlift import permissions
 from torchlift.content_hash import digest
+from torchlift.idle_alarm import IdleAlarm
 from torchlift.instance_access import InstanceAccess
 from torchlift.job_data import TEMPORARY_PREFIX, JobInput
 from torchlift.launch_template import Machine, check_user_data, launch_template_data
@@ -57,6 +59,8 @@ class InteractiveInstance(Construct):
         inputs: Sequence[JobInput] = (),
         image_repository: ecr.IRepository | None = None,
         key: kms.IKey | None = None,
+        idle_stop_minutes: int = 0,
+        alarm_topic_arn: str,
     ) -> None:
         """Declare the instance.
 
@@ -70,6 +74,8 @@ class InteractiveInstance(Construct):
         :param inputs: what a developer on it may read
         :param image_repository: images that may be pulled to it
         :param key: customer key of the inputs' bucket
+        :param idle_stop_minutes: minutes without work after which it is stopped, 0 for never
+        :param alarm_topic_arn: who is told that it is idle
         :raises ValueError: the machine asks for spot capacity, which would take the box away
         """
         super().__init__(scope, id)
@@ -150,6 +156,14 @@ class InteractiveInstance(Construct):
             )
         )
         self.instance.node.add_dependency(access)
+        IdleAlarm(
+            inner,
+            "Idle",
+            instance_id=self.instance.ref,
+            vcpus=instance(machine.instance_type).vcpus,
+            stop_minutes=idle_stop_minutes,
+            topic_arn=alarm_topic_arn,
+        )
         self.instance_id: str = self.instance.ref
 
 

@@ -12,8 +12,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IDependable
 
+from settings.hardware import ml_instance
 from torchlift import permissions
 from torchlift.endpoint_alarms import EndpointAlarms
+from torchlift.endpoint_metrics import WatchedVariant
 from torchlift.endpoint_scaling import EndpointScaling
 from torchlift.endpoint_update import UpdatePolicy
 from torchlift.endpoint_variants import Capture, ServingImage, Variant
@@ -46,6 +48,7 @@ class SageMakerEndpoint(Construct):
         log_group: logs.LogGroup,
         log_groups: str,
         latency_p99_ms: int,
+        client_error_percent: int,
         alarm_topic_arn: str,
         lasting: Construct,
         log_retention: logs.RetentionDays,
@@ -62,26 +65,29 @@ class SageMakerEndpoint(Construct):
             SageMaker removes the old endpoint's network interfaces, and the wait for that, which would be in vain while
             the new endpoint has interfaces in the same group
         :param log_retention: of the functions' own logs
+        :param latency_p99_ms: milliseconds of the model from which on an alarm speaks and an update is rolled back
+        :param client_error_percent: share of invocations answered 4XX from which on an alarm speaks
         :param after: what must exist before the models: the jobs that make image and archives
         """
         super().__init__(scope, id)
         self.variants = tuple(variants)
         self.literal_name = endpoint_name
         self._image = image
-        scopes = {variant.name: Construct(self, f"Variant{variant.name}") for variant in variants}
-        alarms = [
-            EndpointAlarms(
-                scopes[variant.name],
-                "Alarms",
+        self.watched = [
+            _watched(
+                variant,
                 endpoint_name=endpoint_name,
-                variant_name=variant.name,
                 prefix=endpoint_name if len(variants) == 1 else f"{endpoint_name}-{variant.name}",
                 latency_p99_ms=latency_p99_ms,
-                topic_arn=alarm_topic_arn,
+                client_error_percent=client_error_percent,
             )
             for variant in variants
         ]
-        alarm_names = [name for one in alarms for name in one.names]
+        scopes = {variant.name: Construct(self, f"Variant{variant.name}") for variant in variants}
+        alarms = [
+            EndpointAlarms(scopes[one.name], "Alarms", variant=one, topic_arn=alarm_topic_arn) for one in self.watched
+        ]
+        alarm_names = [name for one in alarms for name in one.rollback_names]
         access = ExecutionRole(
             lasting,
             "Execution",
@@ -116,8 +122,15 @@ class SageMakerEndpoint(Construct):
         """All that decides over models and configuration, and nothing else; holds tokens."""
         self.endpoint = self._build_endpoint(endpoint_name, update.render(alarm_names))
         self.endpoint.node.add_dependency(access, drain, log_group, *alarms)
-        for variant in variants:
-            self._build_scaling(scopes[variant.name], endpoint_name, variant)
+        for variant, watched in zip(variants, self.watched, strict=True):
+            scaling = EndpointScaling(
+                scopes[variant.name],
+                "Scaling",
+                variant=watched,
+                scale_in_cooldown_seconds=variant.fleet.scale_in_cooldown_seconds,
+                scale_out_cooldown_seconds=variant.fleet.scale_out_cooldown_seconds,
+            )
+            scaling.node.add_dependency(self.endpoint)
 
     @property
     def name(self) -> str:
@@ -201,20 +214,24 @@ class SageMakerEndpoint(Construct):
             deployment_config=deployment_config,
         )
 
-    def _build_scaling(self, scope: Construct, endpoint_name: str, variant: Variant) -> None:
-        fleet = variant.fleet
-        scaling = EndpointScaling(
-            scope,
-            "Scaling",
-            endpoint_name=endpoint_name,
-            variant_name=variant.name,
-            minimum=fleet.minimum,
-            maximum=fleet.maximum,
-            invocations_per_instance=fleet.invocations_per_instance,
-            scale_in_cooldown_seconds=fleet.scale_in_cooldown_seconds,
-            scale_out_cooldown_seconds=fleet.scale_out_cooldown_seconds,
-        )
-        scaling.node.add_dependency(self.endpoint)
+
+def _watched(
+    variant: Variant, *, endpoint_name: str, prefix: str, latency_p99_ms: int, client_error_percent: int
+) -> WatchedVariant:
+    fleet, hardware = variant.fleet, ml_instance(variant.fleet.instance_type)
+    return WatchedVariant(
+        endpoint_name=endpoint_name,
+        name=variant.name,
+        prefix=prefix,
+        vcpus=hardware.vcpus,
+        memory_gib=hardware.memory_gib,
+        minimum=fleet.minimum,
+        maximum=fleet.maximum,
+        invocations_per_instance=fleet.invocations_per_instance,
+        cpu_target_percent=fleet.cpu_target_percent,
+        latency_p99_ms=latency_p99_ms,
+        client_error_percent=client_error_percent,
+    )
 
 
 def _configuration(variant: Variant) -> dict[str, object]:

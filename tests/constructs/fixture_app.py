@@ -147,6 +147,7 @@ def build(options: Options | None = None) -> cdk.Stack:
             image_uri=BASE_IMAGE,
             command="python -m model_code.sentiment.train",
             results=bucket,
+            alarm_topic_arn="arn:aws:sns:us-west-2:123456789012:alarms",
         )
     if options.alarm:
         cdk.aws_cloudwatch.Alarm(

@@ -20,6 +20,7 @@ FLEET: dict[str, Any] = {
     "initial": 1,
     "maximum": 2,
     "invocations_per_instance": 100.0,
+    "cpu_target_percent": 70,
     "scale_in_cooldown_seconds": 600,
     "scale_out_cooldown_seconds": 60,
     "health_check_timeout_seconds": 300,

@@ -66,6 +66,15 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
     "retention": ({"logs.retention_days": 10}, "logs.retention_days", "does not know", "7"),
     "budget without address": ({"budget.monthly_usd": 5}, "budget.email", "tells nobody", "mail address"),
     "training type": ({"training.instance_type": "p4d.24xlarg"}, "training.instance_type", "catalogue", "p4d.24xlarge"),
+    "idle time": ({"training.idle_stop_minutes": 7}, "training.idle_stop_minutes", "multiple of 5", "0 (never)"),
+    "idle time of days": ({"training.idle_stop_minutes": 2000}, "training.idle_stop_minutes", "1440", "0 (never)"),
+    "CPU target": (
+        {f"{ENDPOINT}.cpu_utilization_target_percent": 95}, f"{ENDPOINT}.cpu_utilization_target_percent", "90",
+        "10 to 90",
+    ),
+    "client errors": (
+        {f"{ENDPOINT}.client_error_percent_alarm": 0}, f"{ENDPOINT}.client_error_percent_alarm", "1", "1 to 100",
+    ),
     "training type without a GPU": ({"training.instance_type": "inf2.xlarge"}, "training.instance_type", "GPU", ""),
     "training on SageMaker": ({"training.instance_type": "ml.g5.xlarge"}, "training.instance_type", "EC2", "g5.xlarge"),
     "training zone": ({"training.zones": ["us-west-2d"]}, "training.zones", "no subnet", "us-west-2a"),
