@@ -9,6 +9,7 @@ from settings import hardware, names
 from settings.endpoint_models import Challenger
 from settings.errors import Problem
 from settings.images import base_image
+from settings.models import MOST_TEXTS
 from settings.rule import Values, nearest, rule
 
 _ENDPOINT = "sentiment.endpoint"
@@ -113,6 +114,30 @@ def _workers(values: Values, _: Path) -> Iterator[Problem]:
             given=values[f"{_ENDPOINT}.workers"],
             reason=f"{smallest.name} has {smallest.vcpus} vCPUs, and each worker needs one at least.",
             right=f"1 to {smallest.vcpus}",
+        )
+
+
+@rule(f"{_ENDPOINT}.batch_size", f"{_ENDPOINT}.max_batch_delay_ms", f"{_ENDPOINT}.latency_p99_ms_alarm")
+def _batch_delay(values: Values, _: Path) -> Iterator[Problem]:
+    delay, alarm = values[f"{_ENDPOINT}.max_batch_delay_ms"], values[f"{_ENDPOINT}.latency_p99_ms_alarm"]
+    if values[f"{_ENDPOINT}.batch_size"] > 1 and delay >= alarm:
+        yield Problem(
+            key=f"{_ENDPOINT}.max_batch_delay_ms",
+            given=delay,
+            reason=f"A request that comes alone waits that long, and the alarm rings at {alarm} ms.",
+            right=f"below {alarm}, or batch_size = 1",
+        )
+
+
+@rule(f"{_ENDPOINT}.batch_size", f"{_ENDPOINT}.max_batch_texts")
+def _batched_texts(values: Values, _: Path) -> Iterator[Problem]:
+    size, texts = values[f"{_ENDPOINT}.batch_size"], values[f"{_ENDPOINT}.max_batch_texts"]
+    if size * texts > MOST_TEXTS:
+        yield Problem(
+            key=f"{_ENDPOINT}.batch_size",
+            given=size,
+            reason=f"{size} requests of max_batch_texts = {texts} are {size * texts} texts in one answer's time.",
+            right=f"1 to {MOST_TEXTS // texts}, or fewer max_batch_texts",
         )
 
 

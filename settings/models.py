@@ -152,6 +152,11 @@ class Training(Section):
         return parse_source(self.data)
 
 
+MOST_BATCHED = 64
+MOST_TEXTS = 1024
+"""That a worker judges at once, of one request or of several."""
+
+
 class SentimentEndpoint(Section):
     """The SageMaker endpoint."""
 
@@ -168,7 +173,23 @@ class SentimentEndpoint(Section):
     scale_in_cooldown_seconds: int = Field(default=600, ge=0, le=3600, description="seconds, 0 to 3600")
     scale_out_cooldown_seconds: int = Field(default=120, ge=0, le=3600, description="seconds, 0 to 3600")
     workers: PositiveInt = Field(default=4, description="TorchServe workers, at most the type's vCPUs")
-    max_batch_texts: int = Field(default=64, ge=1, le=1024, description="texts per request, 1 to 1024")
+    max_batch_texts: int = Field(default=64, ge=1, le=MOST_TEXTS, description=f"texts per request, 1 to {MOST_TEXTS}")
+    batch_size: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_BATCHED,
+        description=f"requests that a worker judges together, 1 to {MOST_BATCHED}; 1: none waits for others",
+    )
+    max_batch_delay_ms: int = Field(
+        default=20,
+        ge=1,
+        le=1000,
+        description="milliseconds that a request waits for others, 1 to 1000; only with a batch_size above 1",
+    )
+    response_timeout_seconds: int = Field(
+        default=60, ge=1, le=60, description="seconds until TorchServe restarts a worker that is still busy, 1 to 60"
+    )
+    bf16: bool = Field(default=True, description="true: weights in bfloat16 where the processor computes in it")
     latency_p99_ms_alarm: PositiveInt = Field(default=1000, description="milliseconds of model latency")
     client_error_percent_alarm: int = Field(
         default=10, ge=1, le=100, description="per cent of invocations answered 4XX, 1 to 100"

@@ -59,6 +59,7 @@ PACKAGING: Final = _modules(
     "sentiment.classifier",
     "sentiment.inference",
     "sentiment.negotiation",
+    "sentiment.precision",
     "sentiment.protocol",
     "sentiment.toolkit",
 )

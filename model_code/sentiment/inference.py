@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_code.sentiment import toolkit
+from model_code.sentiment import precision, toolkit
 from model_code.sentiment.classifier import Classifier
 
 toolkit.install()
 
 
 def model_fn(model_dir: str) -> Classifier:
-    """Load the unpacked archive, and answer once: a model that can't predict must not become healthy."""
+    """Load the unpacked archive, and judge some texts: a model that can't must not become healthy."""
     classifier = Classifier(Path(model_dir))
-    classifier.scores(["warm up"])
+    precision.choose(classifier)
+    precision.warm_up(classifier)
     return classifier

@@ -26,7 +26,7 @@ CODE = {
     "model_code/sentiment/__init__.py": HERE / "__init__.py",
     **{
         f"model_code/sentiment/{name}.py": HERE / f"{name}.py"
-        for name in ("answering", "buckets", "classifier", "labels", "negotiation", "protocol", "toolkit")
+        for name in ("answering", "buckets", "classifier", "labels", "negotiation", "precision", "protocol", "toolkit")
     },
 }
 REQUIRED = ("config.json", "tokenizer.json", "tokenizer_config.json")

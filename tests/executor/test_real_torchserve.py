@@ -9,6 +9,8 @@ import psutil
 import pytest
 
 from model_code.sentiment.package import package
+from settings import load_settings
+from stacks.graviton import container_environment
 from stand_in.executor import torchserve
 from tests.executor.conftest import REGION, ROLE, ROOT, World, eventually, listening_addresses, load
 
@@ -35,11 +37,10 @@ def test_torchserve_answers_on_loopback_only(world: World, archive: bytes) -> No
     # Other tests' servers may live as long as this process.
     others = set(listening_addresses(psutil.Process()))
     data = world.put("models", "tiny/model.tar.gz", archive)
-    container = {
-        "Image": IMAGE, "ModelDataUrl": data,
-        "Environment": {"SAGEMAKER_PROGRAM": "inference.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
-                        "SAGEMAKER_MODEL_SERVER_WORKERS": "1"},
-    }  # fmt: skip
+    sentiment = load_settings("dev", root=ROOT).sentiment
+    assert sentiment is not None
+    environment = container_environment(sentiment.endpoint.model_copy(update={"workers": 1}), vcpus=1)
+    container = {"Image": IMAGE, "ModelDataUrl": data, "Environment": environment}
     client.create_model(ModelName="tiny", PrimaryContainer=container, ExecutionRoleArn=ROLE)
     variant = {"VariantName": "main", "ModelName": "tiny", "InstanceType": "ml.c5.large", "InitialInstanceCount": 1}
     client.create_endpoint_config(EndpointConfigName="tiny", ProductionVariants=[variant])

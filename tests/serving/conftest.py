@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +14,8 @@ import pytest
 from model_code.sentiment import train
 from model_code.sentiment.archive import unpack
 from model_code.sentiment.package import package
+from settings import load_settings
+from stacks.graviton import container_environment
 
 TESTS = Path(__file__).parents[1]
 
@@ -66,9 +68,23 @@ def archive(weights: Path) -> Path:
     return weights.parent / "model.tar.gz"
 
 
+def environment(**settings: object) -> dict[str, str]:
+    """The endpoint's own variables under `settings`, with one worker of one thread; the places are the server's."""
+    sentiment = load_settings("dev", root=TESTS.parent).sentiment
+    assert sentiment is not None
+    given = {"workers": 1, "bf16": False, "max_batch_texts": 32, **settings}
+    made = container_environment(sentiment.endpoint.model_copy(update=given), vcpus=1)
+    return {name: value for name, value in made.items() if not value.startswith("/opt/ml")}
+
+
+@pytest.fixture(scope="session")
+def endpoint_environment() -> Callable[..., dict[str, str]]:
+    return environment
+
+
 @pytest.fixture(scope="session")
 def server(archive: Path, toolkit_server: ModuleType) -> Iterator[Any]:
     """A real TorchServe with the SageMaker toolkit around the unpacked archive."""
     unpack(archive, archive.parent / "model")
-    with toolkit_server.serve(archive.parent / "model", TORCHLIFT_MAX_TEXTS="32") as running:
+    with toolkit_server.serve(archive.parent / "model", **environment()) as running:
         yield running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -20,19 +20,16 @@ NUMBER = re.compile(rb"\d\.\d+(?:e-\d+)?")
 
 
 @pytest.fixture(scope="module")
-def batching(archive: Path, toolkit_server: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A server that waits up to half a second for eight requests; one worker."""
+def batching(
+    archive: Path,
+    toolkit_server: ModuleType,
+    endpoint_environment: Callable[..., dict[str, str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
+    """A server that waits up to half a second for eight requests."""
     folder = tmp_path_factory.mktemp("batching") / "model"
     unpack(archive, folder)
-    with toolkit_server.serve(
-        folder,
-        TORCHLIFT_MAX_TEXTS="32",
-        SAGEMAKER_TS_BATCH_SIZE=str(SIZE),
-        SAGEMAKER_TS_MAX_BATCH_DELAY="500",
-        SAGEMAKER_TS_MIN_WORKERS="1",
-        SAGEMAKER_TS_MAX_WORKERS="1",
-        SAGEMAKER_TS_RESPONSE_TIMEOUT="60",
-    ) as running:
+    with toolkit_server.serve(folder, **endpoint_environment(batch_size=SIZE, max_batch_delay_ms=500)) as running:
         yield running
 
 

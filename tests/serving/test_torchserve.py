@@ -44,6 +44,10 @@ def test_accept_headers_that_allow_json(server: Any, headers: dict[str, str]) ->
     assert answer.status == 200
 
 
+def test_the_log_says_how_the_weights_are_held(server: Any) -> None:
+    assert "weights in float32 (TORCHLIFT_BF16 is not true), 1 threads" in server.log.read_text(errors="replace")
+
+
 def test_ping_is_healthy(server: Any) -> None:
     import urllib.request
 

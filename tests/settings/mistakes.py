@@ -138,6 +138,19 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
     "key on local disks": (
         {f"{ENDPOINT}.instance_type": "ml.c6gd.4xlarge"}, f"{ENDPOINT}.kms", "NVMe", "false",
     ),
+    "batch of none": ({f"{ENDPOINT}.batch_size": 0}, f"{ENDPOINT}.batch_size", "equal to 1", "1 to 64"),
+    "batch of too many texts": (
+        {f"{ENDPOINT}.batch_size": 17}, f"{ENDPOINT}.batch_size", "1088 texts", "1 to 16",
+    ),
+    "delay beyond the alarm": (
+        {f"{ENDPOINT}.batch_size": 2, f"{ENDPOINT}.latency_p99_ms_alarm": 20},
+        f"{ENDPOINT}.max_batch_delay_ms", "rings at 20 ms", "below 20",
+    ),
+    "no delay": ({f"{ENDPOINT}.max_batch_delay_ms": 0}, f"{ENDPOINT}.max_batch_delay_ms", "equal to 1", "1 to 1000"),
+    "timeout beyond SageMaker's": (
+        {f"{ENDPOINT}.response_timeout_seconds": 61}, f"{ENDPOINT}.response_timeout_seconds", "equal to 60", "1 to 60",
+    ),
+    "bf16": ({f"{ENDPOINT}.bf16": "yes"}, f"{ENDPOINT}.bf16", "bool", "true"),
     "workers": ({f"{ENDPOINT}.workers": 17}, f"{ENDPOINT}.workers", "16 vCPUs", "1 to 16"),
     "infinite": (
         {f"{ENDPOINT}.invocations_per_instance": float("inf")}, f"{ENDPOINT}.invocations_per_instance", "finite", "",

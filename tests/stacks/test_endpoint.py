@@ -134,3 +134,17 @@ def test_workers_times_threads_never_exceed_the_vcpus(workers: int, vcpus: int, 
     assert environment["OMP_NUM_THREADS"] == threads
     assert environment["SAGEMAKER_MODEL_SERVER_WORKERS"] == str(workers)
     assert int(threads) * workers <= vcpus
+    # With any SAGEMAKER_TS_ variable the toolkit counts the workers by these two.
+    assert {environment[f"SAGEMAKER_TS_{end}_WORKERS"] for end in ("MIN", "MAX")} == {str(workers)}
+
+
+def test_how_requests_are_judged_reaches_the_container() -> None:
+    sentiment = load_settings("dev", root=REPO_ROOT).sentiment
+    assert sentiment is not None
+    wanted = {"batch_size": 3, "max_batch_delay_ms": 7, "response_timeout_seconds": 30, "bf16": False}
+    environment = container_environment(sentiment.endpoint.model_copy(update=wanted), vcpus=4)
+    assert environment["SAGEMAKER_TS_BATCH_SIZE"] == "3"
+    assert environment["SAGEMAKER_TS_MAX_BATCH_DELAY"] == "7"
+    assert environment["SAGEMAKER_TS_RESPONSE_TIMEOUT"] == "30"
+    assert environment["TORCHLIFT_BF16"] == "false"
+    assert environment["TOKENIZERS_PARALLELISM"] == "false"
