@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Acknowledgment, CustomResource, Duration, Validations
+from aws_cdk import Acknowledgment, CustomResource, Duration, Stack, Validations
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
@@ -75,6 +75,7 @@ class ArtifactBucket(Construct):
             key=key,
             timeout=Duration.minutes(14),
         )
+        permissions.allow(function.role, actions=["cloudformation:DescribeStacks"], resources=[Stack.of(self).stack_id])
         permissions.allow(
             function.role,
             actions=["s3:ListBucketVersions", "s3:ListBucketMultipartUploads"],

@@ -21,6 +21,23 @@ def left(bucket: str) -> int:
     return len(page.get("Versions", [])) + len(page.get("DeleteMarkers", [])) + len(uploads)
 
 
+@pytest.fixture(autouse=True)
+def status(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stack's status, last entry; it is being destroyed unless a test says otherwise."""
+    known = ["DELETE_IN_PROGRESS"]
+
+    class CloudFormation:
+        def describe_stacks(self, StackName: str) -> dict[str, Any]:
+            assert StackName == request("Delete", "")["StackId"]
+            return {"Stacks": [{"StackStatus": known[-1]}]}
+
+    real = boto3.client
+    monkeypatch.setattr(
+        "boto3.client", lambda name, **more: CloudFormation() if name == "cloudformation" else real(name, **more)
+    )
+    return known
+
+
 @pytest.fixture
 def full(bucket: str) -> str:
     """More objects than fit a page, old versions, delete markers and an unfinished upload."""
@@ -51,6 +68,27 @@ def test_only_deletion_empties(kind: str, bucket: str, receiver: Receiver, conte
     assert left(bucket) == 1
 
 
+@pytest.mark.parametrize(
+    ("now", "objects"),
+    [
+        ("DELETE_IN_PROGRESS", 0),
+        ("ROLLBACK_IN_PROGRESS", 0),
+        # `ephemeral` went from true to false, or an update to true failed.
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", 1),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", 1),
+        ("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", 1),
+    ],
+)
+def test_a_stack_that_lives_on_keeps_its_data(
+    now: str, objects: int, bucket: str, status: list[str], receiver: Receiver, context: Context
+) -> None:
+    status.append(now)
+    boto3.client("s3").put_object(Bucket=bucket, Key="weights/model", Body=b"x")
+    empty_bucket.handle(request("Delete", receiver.url, BucketName=bucket), context)
+    assert receiver.bodies[0]["Status"] == "SUCCESS"
+    assert left(bucket) == objects
+
+
 def test_a_bucket_that_is_gone_is_empty(aws: None, receiver: Receiver, context: Context) -> None:
     empty_bucket.handle(request("Delete", receiver.url, BucketName="no-such-bucket"), context)
     assert receiver.bodies[0]["Status"] == "SUCCESS"
@@ -70,7 +108,8 @@ def test_a_refused_object_is_told(
     s3.put_object(Bucket=bucket, Key="held", Body=b"x")
     refused = {"Errors": [{"Key": "held", "Code": "AccessDenied"}]}
     monkeypatch.setattr(s3, "delete_objects", lambda **_: refused)
-    monkeypatch.setattr("boto3.client", lambda service: s3)
+    cloudformation = boto3.client("cloudformation")
+    monkeypatch.setattr("boto3.client", lambda name: cloudformation if name == "cloudformation" else s3)
     empty_bucket.handle(request("Delete", receiver.url, BucketName=bucket), context)
     assert receiver.bodies[0]["Reason"].endswith("held: AccessDenied")
 

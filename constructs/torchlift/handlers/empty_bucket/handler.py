@@ -1,6 +1,9 @@
 """Custom::EmptyBucket: removes every object, version and unfinished upload of a bucket that is about to go.
 
 Used by ephemeral deployments only, whose contract is that nothing is left.
+
+A deployment that stops being ephemeral loses this resource, and CloudFormation says so with the same request as when
+the stack is destroyed. So the stack's own state decides: while it lives on, its data stays.
 """
 
 from __future__ import annotations
@@ -14,18 +17,27 @@ from torchlift.handlers._shared.cfn_response import respond
 
 # Kept back for the answer to CloudFormation.
 RESERVE_MS = 30_000
+# The stack is destroyed, or its creation has failed; in a cleanup after an update it lives on.
+GOING = {"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"}
 
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
-    """Answer one request of CloudFormation; only deletion empties."""
+    """Answer one request of CloudFormation; only deletion together with the stack empties."""
     try:
-        if event["RequestType"] == "Delete":
+        if event["RequestType"] == "Delete" and _stack_goes(event["StackId"]):
             count = empty(event["ResourceProperties"]["BucketName"], context)
             print(f"removed {count} objects and versions")
     except Exception as error:  # whatever it is, the stack must hear of it
         respond(event, success=False, reason=f"cannot empty the bucket: {type(error).__name__}: {error}")
         return
     respond(event, success=True)
+
+
+def _stack_goes(stack_id: str) -> bool:
+    cloudformation: Any = boto3.client("cloudformation")
+    status = cloudformation.describe_stacks(StackName=stack_id)["Stacks"][0]["StackStatus"]
+    print(f"stack {status}")
+    return status in GOING
 
 
 def empty(bucket: str, context: Any) -> int:
