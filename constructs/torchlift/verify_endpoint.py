@@ -48,7 +48,7 @@ class VerifyEndpoint(Construct):
             description="Asks a new endpoint configuration what it must know",
             log_retention=log_retention,
             key=key,
-            # Two minutes of questions at most, after a scaling activity that may be under way.
+            # Three minutes of questions at most, after a scaling activity that may be under way.
             timeout=Duration.minutes(14),
         )
         permissions.allow(

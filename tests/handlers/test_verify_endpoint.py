@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import time
 from typing import Any
 
 import boto3
@@ -43,6 +45,7 @@ class Endpoint:
         self.held: list[dict[str, str]] = [{"EndpointStatus": "InService", "EndpointConfigName": "new"}]
         self.answers: list[Any] = []
         self.asked: list[dict[str, Any]] = []
+        self.times: list[float] = []
 
     def client(self, service: str, **arguments: Any) -> Any:
         return self if service.startswith("sagemaker") else boto3.client(service, **arguments)  # type: ignore[call-overload]
@@ -52,6 +55,7 @@ class Endpoint:
 
     def invoke_endpoint(self, **arguments: Any) -> dict[str, Any]:
         self.asked.append(arguments)
+        self.times.append(time.monotonic())
         answer = self.answers.pop(0) if self.answers else RIGHT
         if isinstance(answer, Exception):
             raise answer
@@ -178,6 +182,14 @@ def test_patience_ends(ask: Any, endpoint: Endpoint) -> None:
     assert status == "FAILED"
     assert "variant AllTraffic does not answer" in reason
     assert 2 < len(endpoint.asked) <= 30
+
+
+def test_questions_ring_no_alarm(ask: Any, endpoint: Endpoint) -> None:
+    """An alarm takes two failures in one of its periods at least, and rolls back whatever update comes next."""
+    endpoint.answers = [error("ModelError", OriginalStatusCode=500)] * 1000
+    ask()
+    assert len(endpoint.times) > 2
+    assert all(later - earlier > 60 for earlier, later in itertools.pairwise(endpoint.times))
 
 
 @pytest.mark.parametrize("refusal", [error("ModelError", OriginalStatusCode=400), error("ValidationError")])

@@ -23,8 +23,10 @@ from torchlift.handlers.verify_endpoint import probe as probes
 # A scaling activity that began at once; an update of the service itself.
 IN_BETWEEN = {"Creating", "Updating", "SystemUpdating", "RollingBack"}
 STATUS_PAUSE_S = 10.0
-PATIENCE_S = 120.0
-PAUSE_S = 5.0
+PATIENCE_S = 150.0
+# Longer than a period of the alarms, so that our own questions never fail twice in one. Rung by them, the alarm that
+# rolls updates back would also turn the stack's way back into a rollback.
+PAUSE_S = 65.0
 # Kept back for the answer to CloudFormation.
 RESERVE_S = 30.0
 # Errors of InvokeEndpoint (API reference) that go away: the service's own, and a model that is not quite there.
