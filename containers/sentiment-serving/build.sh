@@ -5,4 +5,4 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export TORCHLIFT_HOME=${TORCHLIFT_HOME:-$(cd "$here/../.." && pwd)}
 export TORCHLIFT_IMAGE_DIR=${TORCHLIFT_IMAGE_DIR:-containers/$(basename "$here")}
-exec "$here/../../scripts/build_image.sh" "$@"
+exec bash "$here/../../scripts/build_image.sh" "$@"

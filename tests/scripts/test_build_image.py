@@ -7,10 +7,12 @@ script makes of the pushed manifest, is real.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 
 import pytest
 
+from settings import REPO_ROOT
 from tests.scripts.conftest import Workbench
 
 DOCKER_V2 = "application/vnd.docker.distribution.manifest.v2+json"
@@ -71,6 +73,24 @@ def test_an_image_is_built_pushed_and_read_back(bench: Workbench, repository: st
     assert f"--file {bench.environment['TORCHLIFT_HOME']}/containers/test/Dockerfile" in command
     assert calls(bench)[-1] == f"push {repository}:0123456789abcdef"
     assert (bench.folder / "password").read_text().strip()
+
+
+@pytest.mark.parametrize("image", sorted(path.parent.name for path in REPO_ROOT.glob("containers/*/build.sh")))
+def test_every_image_is_built_whatever_the_modes_of_its_files(image: str, bench: Workbench, repository: str) -> None:
+    """A zip or a checkout need not keep the executable bit: no script may rely on it."""
+    docker(bench, repository)
+    copy = bench.folder / "checkout"
+    for part in ("scripts", f"containers/{image}"):
+        shutil.copytree(REPO_ROOT / part, copy / part, copy_function=shutil.copyfile)
+    done = bench.run(
+        str(copy / "containers" / image / "build.sh"),
+        TORCHLIFT_HOME=str(copy),
+        TORCHLIFT_RESULT=f"ecr://{repository}:0123456789abcdef",
+        TORCHLIFT_PLATFORM="linux/arm64",
+        BASE_IMAGE=BASE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any(f"--file {copy}/containers/{image}/Dockerfile" in call for call in calls(bench))
 
 
 def test_without_buildx_the_classic_builder_is_used(bench: Workbench, repository: str) -> None:
