@@ -41,7 +41,8 @@ def retained(account: Account, stacks: list[dict[str, Any]]) -> list[tuple[str, 
         kept += [
             (resource["ResourceType"], resource["PhysicalResourceId"])
             for resource in account.resources(stack["StackName"])
-            if resource["LogicalResourceId"] in keeping
+            # While a deploy is under way some have none yet.
+            if resource["LogicalResourceId"] in keeping and resource.get("PhysicalResourceId")
         ]
     return sorted(kept)
 

@@ -61,6 +61,18 @@ def test_a_dry_run_names_what_stays_and_touches_nothing(
     assert not destroyed and name in json.dumps(Account(load_settings("dev")).stacks(), default=str)
 
 
+def test_a_first_deploy_under_way_can_be_stopped(
+    destroyed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack("dev")
+    under_way = [
+        {"LogicalResourceId": "Kept", "ResourceType": "AWS::SNS::Topic", "ResourceStatus": "CREATE_IN_PROGRESS"}
+    ]
+    monkeypatch.setattr(Account, "resources", lambda *_: under_way)
+    assert main(["teardown", "dev", "--yes"]) == 0
+    assert destroyed == ["dev"] and "Stays" not in capsys.readouterr().out
+
+
 def test_it_asks_and_then_destroys(
     destroyed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
