@@ -19,6 +19,7 @@ OUTPUT_BUCKET = "ArtifactBucketName"
 OUTPUT_WEIGHTS = "WeightsUri"
 OUTPUT_INTERACTIVE_INSTANCE = "InteractiveInstanceId"
 OUTPUT_SENTIMENT_ENDPOINT = "SentimentEndpointName"
+OUTPUT_SENTIMENT_DASHBOARD = "SentimentDashboardUrl"
 
 MAIN_VARIANT = "AllTraffic"
 """The variant that every endpoint has: an update with guardrails must find the old one under its name."""
@@ -58,6 +59,11 @@ def endpoint_name(
 def endpoint_prefix(deployment: str, workload: str) -> str:
     """What the names of all endpoints of a workload begin with."""
     return f"torchlift-{deployment}-{workload}-"
+
+
+def dashboard_name(deployment: str, workload: str) -> str:
+    """The CloudWatch dashboard of a workload; fixed, because people look for it."""
+    return f"torchlift-{deployment}-{workload}"
 
 
 def captured_prefix(workload: str) -> str:

@@ -17,6 +17,7 @@ from stacks import bundles
 from stacks.deployment_stack import DeploymentStack, pascal
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
+from stacks.sentiment_dashboard import build_dashboard
 from stacks.training import Training
 from stacks.weights import Weights
 from torchlift.build_job import BuildJob
@@ -81,6 +82,7 @@ class Graviton(DeploymentStack):
         # Clients move to another endpoint only when it has answered right.
         parameter.node.add_dependency(verified)
         CfnOutput(self, names.OUTPUT_SENTIMENT_ENDPOINT, value=self.endpoint.name)
+        build_dashboard(self, settings=settings, endpoint=self.endpoint)
 
     def _build_image(self) -> OwnImage:
         return build_image(

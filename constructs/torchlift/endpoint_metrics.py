@@ -70,25 +70,26 @@ class EndpointMetrics:
         """A metric of the instances, per cent."""
         return self._metric(INSTANCES, name, statistic, label=label, period=MINUTE)
 
-    def milliseconds(self, name: str, statistic: str) -> cloudwatch.MathExpression:
+    def milliseconds(self, name: str, statistic: str, *, label: str = "") -> cloudwatch.MathExpression:
         """A latency, which SageMaker reports in microseconds."""
-        id = f"{name[0].lower()}{name[1:]}{statistic}"
+        id = self._id(f"{name[0].lower()}{name[1:]}{statistic}")
         return cloudwatch.MathExpression(
             expression=f"{id}/1000",
             using_metrics={id: self.invoked(name, statistic)},
-            label=statistic,
+            label=f"{label}{statistic}",
             period=MINUTE,
         )
 
-    def client_error_share(self) -> cloudwatch.MathExpression:
+    def client_error_share(self, *, label: str = "") -> cloudwatch.MathExpression:
         """Per cent of the invocations of five minutes answered 4XX; 0 when there were too few."""
+        errors, invocations = self._id("errors"), self._id("invocations")
         return cloudwatch.MathExpression(
-            expression=f"IF(invocations >= {LEAST_INVOCATIONS}, 100 * errors / invocations, 0)",
+            expression=f"IF({invocations} >= {LEAST_INVOCATIONS}, 100 * {errors} / {invocations}, 0)",
             using_metrics={
-                "errors": self.invoked("Invocation4XXErrors", "Sum", period=FIVE_MINUTES),
-                "invocations": self.invoked("Invocations", "Sum", period=FIVE_MINUTES),
+                errors: self.invoked("Invocation4XXErrors", "Sum", period=FIVE_MINUTES),
+                invocations: self.invoked("Invocations", "Sum", period=FIVE_MINUTES),
             },
-            label="4XX, % of invocations",
+            label=f"{label}4XX, % of invocations",
             period=FIVE_MINUTES,
         )
 
@@ -112,6 +113,10 @@ class EndpointMetrics:
             label="overloaded at maximum",
             period=MINUTE,
         )
+
+    def _id(self, name: str) -> str:
+        """An id that another variant's expressions on the same graph do not have: letters, digits, underscores."""
+        return f"{name}_{self.variant.name.replace('-', '_')}"
 
     def _metric(
         self, namespace: str, name: str, statistic: str, *, label: str, period: Duration, color: str | None = None

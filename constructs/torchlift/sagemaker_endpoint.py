@@ -87,6 +87,7 @@ class SageMakerEndpoint(Construct):
         alarms = [
             EndpointAlarms(scopes[one.name], "Alarms", variant=one, topic_arn=alarm_topic_arn) for one in self.watched
         ]
+        self.alarms = [alarm for one in alarms for alarm in one.alarms]
         alarm_names = [name for one in alarms for name in one.rollback_names]
         access = ExecutionRole(
             lasting,
