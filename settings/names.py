@@ -9,6 +9,8 @@ from collections.abc import Mapping
 STACK_PREFIX = "Torchlift-"
 
 JOBS = ("hub-mirror", "sentiment-image", "sentiment-train", "serving-image", "sentiment-package")
+INSTANCE_JOBS = ("sentiment-train",)
+"""Those that run on an instance and report their end themselves; the others are builds."""
 REPOSITORIES = ("sentiment-training", "sentiment-serving")
 
 TAG_DEPLOYMENT = "torchlift:deployment"

@@ -15,6 +15,7 @@ from torchlift.alarm_topic import AlarmTopic
 from torchlift.artifact_bucket import ArtifactBucket
 from torchlift.encryption_key import EncryptionKey
 from torchlift.image_repository import ImageRepository
+from torchlift.job_alarm import JobAlarm
 from torchlift.network import ExistingNetwork, Network, NewNetwork
 
 
@@ -45,9 +46,9 @@ class Foundation(DeploymentStack):
             name: ImageRepository(self, pascal(name), key=self.key, ephemeral=ephemeral).repository
             for name in names.REPOSITORIES
         }
-        self._build_job_logs()
         self.endpoint_security_groups = {"sentiment": self._build_endpoint_security_group("sentiment")}
         self.alarm_topic = AlarmTopic(self, "Alarms", key=self.key, email=settings.alarms.email).topic
+        self._build_job_logs()
         self._build_budget()
         CfnOutput(self, names.OUTPUT_BUCKET, value=self.bucket.bucket_name)
         self._build_exports()
@@ -88,15 +89,25 @@ class Foundation(DeploymentStack):
         The names are fixed because operators look for them, so the groups always go with the stack: one that stayed
         would be in the way of the next deployment of the same name. Jobs know their group by that name.
         """
+        deployment = self._settings.deployment.name
         for job in names.JOBS:
-            logs.LogGroup(
+            group = logs.LogGroup(
                 self,
                 f"{pascal(job)}Logs",
-                log_group_name=names.log_group_of_job(self._settings.deployment.name, job),
+                log_group_name=names.log_group_of_job(deployment, job),
                 retention=self.log_retention,
                 encryption_key=self.key,
                 removal_policy=RemovalPolicy.DESTROY,
             )
+            if job in names.INSTANCE_JOBS:
+                JobAlarm(
+                    self,
+                    f"{pascal(job)}Failed",
+                    deployment=deployment,
+                    job=job,
+                    log_group=group,
+                    topic_arn=self.alarm_topic.topic_arn,
+                )
 
     def _build_endpoint_security_group(self, workload: str) -> ec2.SecurityGroup:
         """Here, because SageMaker's network interfaces outlive the endpoint by minutes and hold the group."""

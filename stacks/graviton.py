@@ -62,6 +62,7 @@ class Graviton(DeploymentStack):
             deployment=settings.deployment.name,
             workload=WORKLOAD,
             log_retention=self.log_retention,
+            alarm_topic_arn=foundation.alarm_topic.topic_arn,
             key=foundation.key,
         )
         # The weights' address is known at synth, so nothing else tells CloudFormation that they must be there first.

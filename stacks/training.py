@@ -73,6 +73,7 @@ class Training(DeploymentStack):
             deployment=self._settings.deployment.name,
             workload=WORKLOAD,
             log_retention=self.log_retention,
+            alarm_topic_arn=foundation.alarm_topic.topic_arn,
             key=foundation.key,
         )
         inputs = training_inputs(

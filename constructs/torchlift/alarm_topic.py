@@ -1,4 +1,4 @@
-"""AlarmTopic: where alarms and budgets report."""
+"""AlarmTopic: where alarms, budgets and failed jobs report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PUBLISHERS = ("cloudwatch.amazonaws.com", "budgets.amazonaws.com")
 
 
 class AlarmTopic(Construct):
-    """An encrypted topic that only this account's alarms and budgets may publish to, over TLS."""
+    """An encrypted topic to which only this account may publish, over TLS: alarms, budgets, and roles that may."""
 
     def __init__(self, scope: Construct, id: str, *, key: kms.IKey, email: str | None) -> None:
         """Declare the topic.

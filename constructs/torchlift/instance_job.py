@@ -179,11 +179,13 @@ class InstanceJob(Construct):
                 )
             ],
         )
+        # It goes with its instance, which sends its log until then: so before the role's permissions.
+        self.group.node.add_dependency(access)
         Validations.of(self.group).acknowledge(
             Acknowledgment(
                 id="AwsSolutions::AwsSolutions-AS3",
                 reason="A rule of EventBridge hands every failed launch and every end of an instance to signal_job, "
-                "which tells the stack; nobody needs a mail besides",
+                "which tells the stack, and people when the job failed",
             )
         )
         services.allow_group(group_arn=group_arn, result=result)

@@ -7,6 +7,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from settings import names
 from torchlift import permissions
 from torchlift.handler_function import HandlerFunction
 from torchlift.job_data import JobResult
@@ -23,6 +24,7 @@ class JobServices(Construct):
         deployment: str,
         workload: str,
         log_retention: logs.RetentionDays,
+        alarm_topic_arn: str,
         key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.DESTROY,
     ) -> None:
@@ -30,6 +32,7 @@ class JobServices(Construct):
 
         :param deployment: name of the deployment: part of group names and of every job's environment
         :param workload: value of the tag ``torchlift:workload`` on what the jobs start
+        :param alarm_topic_arn: who is told of a job that failed; encrypted with ``key`` if there is one
         :param key: customer key for the functions' log groups
         """
         super().__init__(scope, id)
@@ -50,12 +53,18 @@ class JobServices(Construct):
             self,
             "SignalJob",
             handler="signal_job",
-            description="Tells the stack how a job ended",
+            description="Tells the stack how a job ended, and people when it failed",
             log_retention=log_retention,
             removal_policy=removal_policy,
             key=key,
             timeout=Duration.minutes(2),
+            environment={
+                "TORCHLIFT_DEPLOYMENT": deployment,
+                "TORCHLIFT_JOB_LOGS": names.log_group_of_job(deployment, ""),
+                "TORCHLIFT_TOPIC_ARN": alarm_topic_arn,
+            },
         )
+        permissions.publish(self.signal.role, topic_arn=alarm_topic_arn, key=key)
         permissions.allow(
             self.signal.role,
             actions=["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],

@@ -94,14 +94,21 @@ def write_prefix(grantee: iam.IGrantable, *, bucket: s3.IBucket, prefix: str, ke
         use_key(grantee, key=key, actions=["kms:Decrypt", "kms:GenerateDataKey"])
 
 
-def use_key(grantee: iam.IGrantable, *, key: kms.IKey, actions: Sequence[str]) -> None:
-    """Allow using ``key``, through S3 in this region only."""
+def use_key(grantee: iam.IGrantable, *, key: kms.IKey, actions: Sequence[str], service: str = "s3") -> None:
+    """Allow using ``key``, through one service in this region only."""
     allow(
         grantee,
         actions=actions,
         resources=[key.key_arn],
-        conditions={"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
+        conditions={"StringEquals": {"kms:ViaService": f"{service}.{Aws.REGION}.{Aws.URL_SUFFIX}"}},
     )
+
+
+def publish(grantee: iam.IGrantable, *, topic_arn: str, key: kms.IKey | None = None) -> None:
+    """Allow publishing to one topic, which ``key`` encrypts."""
+    allow(grantee, actions=["sns:Publish"], resources=[topic_arn])
+    if key is not None:
+        use_key(grantee, key=key, actions=["kms:Decrypt", "kms:GenerateDataKey"], service="sns")
 
 
 def write_logs(grantee: iam.IGrantable, *, log_group: logs.ILogGroup) -> None:

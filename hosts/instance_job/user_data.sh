@@ -30,6 +30,11 @@ give_up() {
     token="$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' http://169.254.169.254/latest/api/token)" || true
     id="$(curl -sf -H "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/instance-id)" || true
   fi
+  # The alarm on the job's log looks for this line.
+  local log=(--log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$TORCHLIFT_JOB/$TORCHLIFT_HASH/$id/boot")
+  aws logs create-log-stream "${log[@]}" --cli-connect-timeout 10 || true
+  aws logs put-log-events "${log[@]}" --cli-connect-timeout 10 --log-events \
+    "[{\"timestamp\":$(date +%s)000,\"message\":\"torchlift: FAILURE: $reason\"}]" >/dev/null || true
   aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" --should-decrement-desired-capacity || true
   # Whatever could not be reached: an instance that is off counts as lost, and nothing goes on costing.
   systemctl poweroff || true

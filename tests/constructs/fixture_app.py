@@ -68,7 +68,13 @@ def build(options: Options | None = None) -> cdk.Stack:
     ]
     log_group = logs.LogGroup(stack, "JobLogs", retention=options.retention)
     services = JobServices(
-        stack, "Jobs", deployment="test", workload="sentiment", log_retention=options.retention, key=key
+        stack,
+        "Jobs",
+        deployment="test",
+        workload="sentiment",
+        log_retention=options.retention,
+        alarm_topic_arn="arn:aws:sns:us-west-2:123456789012:alarms",
+        key=key,
     )
     source = SourceBundle(stack, "Source", paths=options.paths)
 

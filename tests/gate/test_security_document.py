@@ -73,6 +73,17 @@ def test_the_bootstrap_policy_covers_every_service(everything: Synthesized) -> N
                 assert IAM_NAMES.get(service, service.lower()) in services, resource["Type"]
 
 
+def test_the_bootstrap_policy_lets_services_make_their_roles(everything: Synthesized) -> None:
+    """The first alarm that stops an instance, group or scaled variant of an account makes its service's role."""
+    (statement,) = [item for item in POLICY["Statement"] if item["Action"] == "iam:CreateServiceLinkedRole"]
+    services = set(statement["Condition"]["StringEquals"]["iam:AWSServiceName"])
+    stops = [item for item in everything.resources("AWS::CloudWatch::Alarm").values() if "ec2:stop" in str(item)]
+    assert stops and everything.resources("AWS::ApplicationAutoScaling::ScalableTarget")
+    assert {"events.amazonaws.com", "sagemaker.application-autoscaling.amazonaws.com"} <= services
+    assert everything.resources("AWS::AutoScaling::AutoScalingGroup")
+    assert "autoscaling.amazonaws.com" in services
+
+
 def test_the_bootstrap_policy_makes_roles_of_the_stacks_only(everything: Synthesized) -> None:
     for statement in POLICY["Statement"]:
         actions = listed(statement["Action"])

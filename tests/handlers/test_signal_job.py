@@ -10,7 +10,7 @@ import pytest
 
 from tests.handlers.events import build_event, group_event, of_job
 from tests.support.receiver import Receiver
-from torchlift.handlers.signal_job import builds, instances
+from torchlift.handlers.signal_job import builds, handler, instances
 from torchlift.handlers.signal_job.handler import handle
 
 HASH = "0123456789abcdef"
@@ -78,6 +78,19 @@ def use(monkeypatch: pytest.MonkeyPatch, module: Any, client: Any) -> Any:
 
     monkeypatch.setattr(module, "boto3", Boto)
     return client
+
+
+@pytest.fixture(autouse=True)
+def mails(monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> list[dict[str, str]]:
+    """What people are told, each before the stack hears of it."""
+    sent: list[dict[str, str]] = []
+
+    def tell(**message: str) -> None:
+        assert not receiver.bodies
+        sent.append(message)
+
+    monkeypatch.setattr(handler, "tell", tell)
+    return sent
 
 
 def told(event: dict[str, Any], receiver: Receiver, group: str = "") -> tuple[str, str] | None:
@@ -246,6 +259,41 @@ def test_a_group_that_is_gone(receiver: Receiver, monkeypatch: pytest.MonkeyPatc
     client = use(monkeypatch, instances, AutoScaling(exists=False))
     assert told(group_event("Terminate Successful", "g"), receiver, "g") is None
     assert client.set == []
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "IN_PROGRESS"])
+def test_nobody_is_told_of_what_did_not_fail(status: str, receiver: Receiver, mails: list[dict[str, str]]) -> None:
+    told(build_event(status), receiver)
+    assert mails == []
+
+
+def test_people_are_told_of_a_failed_build(
+    receiver: Receiver, mails: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, builds, CodeBuild(None))
+    told(build_event("TIMED_OUT"), receiver)
+    assert mails == [{"job": "sentiment-train", "hash": HASH, "reason": "build project:1 TIMED_OUT"}]
+
+
+def test_people_are_told_of_instances_that_are_given_up(
+    receiver: Receiver, mails: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, instances, AutoScaling(activities=[launch()]))
+    told(group_event("Terminate Successful", "g"), receiver, "g")
+    assert mails == [], "it is replaced"
+    use(monkeypatch, instances, AutoScaling(activities=[launch() for _ in range(3)]))
+    told(group_event("Terminate Successful", "g"), receiver, "g")
+    assert ["3 instances were started" in mail["reason"] for mail in mails] == [True]
+
+
+@pytest.mark.parametrize("kind", ["Terminate Successful", "Launch Unsuccessful"])
+def test_events_after_the_end_tell_nobody_again(
+    kind: str, bucket: str, receiver: Receiver, mails: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group is off: its instance or `signal_job` turned it off, and each of them told."""
+    use(monkeypatch, instances, AutoScaling(desired=0))
+    assert told(group_event(kind, "g"), receiver, "g") is not None
+    assert mails == []
 
 
 def test_other_events_are_refused(receiver: Receiver) -> None:

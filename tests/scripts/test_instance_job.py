@@ -20,6 +20,7 @@ import pytest
 from tests.scripts.conftest import REPO_ROOT, Workbench
 from tests.support.receiver import Receiver
 from torchlift.instance_job import render_user_data
+from torchlift.job_alarm import FAILURE_LINE
 
 IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/sentiment-training:0123456789abcdef"
 DOCKER = """
@@ -71,6 +72,11 @@ class Host:
         found = self.bench.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[self.group])
         group = found["AutoScalingGroups"][0]
         return group["DesiredCapacity"], len(group["Instances"])
+
+    def failures(self) -> list[str]:
+        """Lines of the job's log that raise its alarm."""
+        found = self.bench.client("logs").filter_log_events(logGroupName=self.variables["TORCHLIFT_LOG_GROUP"])
+        return [event["message"] for event in found["events"] if FAILURE_LINE in event["message"]]
 
     def docker_calls(self) -> list[str]:
         return (self.bench.folder / "docker.log").read_text().splitlines()
@@ -141,6 +147,8 @@ def test_a_failing_job_signals_why_and_ends_its_instance_too(host: Host, receive
     assert "run: exit 3: loss is nan" in receiver.bodies[0]["Reason"]
     assert host.instance in receiver.bodies[0]["Reason"]
     assert host.capacity() == (0, 0)
+    (line,) = host.failures()
+    assert "loss is nan" in line
 
 
 @pytest.mark.parametrize("status", [124, 137])
@@ -328,3 +336,5 @@ def test_a_boot_that_fails_is_signalled_and_ends_the_instance(
     assert [body["Status"] for body in receiver.bodies] == ["FAILURE"], done.stderr
     assert said in receiver.bodies[0]["Reason"]
     assert host.capacity() == (0, 0)
+    (line,) = host.failures()
+    assert said in line

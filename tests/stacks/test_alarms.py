@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from settings import REPO_ROOT
+from settings import REPO_ROOT, names
 from settings.hardware import ML_TYPES
 from tests.stacks.synthesis import Synthesized
 from torchlift.endpoint_alarms import cpu_limit, memory_limit, server_errors
@@ -47,12 +48,20 @@ def watched(alarm: Properties) -> Iterator[tuple[str, str, set[str], str]]:
     """(namespace, metric, dimensions, statistic) of everything that an alarm looks at."""
     if "MetricName" in alarm:
         statistic = alarm.get("Statistic") or alarm["ExtendedStatistic"]
-        yield alarm["Namespace"], alarm["MetricName"], {item["Name"] for item in alarm["Dimensions"]}, statistic
+        dimensions = {item["Name"] for item in alarm.get("Dimensions", [])}
+        yield alarm["Namespace"], alarm["MetricName"], dimensions, statistic
     for query in alarm.get("Metrics", []):
         if "MetricStat" in query:
             metric = query["MetricStat"]["Metric"]
             dimensions = {item["Name"] for item in metric["Dimensions"]}
             yield metric["Namespace"], metric["MetricName"], dimensions, query["MetricStat"]["Stat"]
+
+
+def counted(assembly: Synthesized) -> dict[tuple[str, str], tuple[set[str], set[str]]]:
+    """What the metric filters publish, as in PUBLISHED."""
+    filters = assembly.resources("AWS::Logs::MetricFilter").values()
+    made = [one for item in filters for one in item["Properties"]["MetricTransformations"]]
+    return {(one["MetricNamespace"], one["MetricName"]): (set(), {"Sum"}) for one in made}
 
 
 @pytest.fixture
@@ -61,11 +70,12 @@ def with_box(synthesize: Callable[..., Synthesized]) -> Synthesized:
 
 
 def test_every_alarm_watches_something_that_is_published(deployment: Synthesized, with_box: Synthesized) -> None:
+    published = PUBLISHED | counted(deployment) | counted(with_box)
     for name, alarm in (alarms(deployment) | alarms(with_box)).items():
         seen = list(watched(alarm))
         assert seen, name
         for namespace, metric, dimensions, statistic in seen:
-            known, statistics = PUBLISHED[namespace, metric]
+            known, statistics = published[namespace, metric]
             assert (dimensions, statistic in statistics) == (known, True), name
 
 
@@ -90,8 +100,8 @@ def test_every_alarm_points_into_the_runbook_and_back(with_box: Synthesized) -> 
         found = re.search(r"See docs/runbooks\.md#([a-z-]+)$", alarm["AlarmDescription"])
         assert found, name
         pointed.add(found.group(1))
-    # The deploy and the budget tell of these two.
-    assert sections == pointed | {"job-failed", "budget"}
+    # The budget itself tells of this one.
+    assert sections == pointed | {"budget"}
 
 
 def test_names_are_literal_and_name_the_endpoint(deployment: Synthesized) -> None:
@@ -129,6 +139,30 @@ def test_one_bad_call_at_night_is_no_incident(deployment: Synthesized) -> None:
     # The ids carry the variant's name, so that several variants fit on one graph.
     assert expression.replace("_AllTraffic", "") == "IF(invocations >= 50, 100 * errors / invocations, 0)"
     assert {item["MetricStat"]["Period"] for item in alarm["Metrics"] if "MetricStat" in item} == {300}
+
+
+def test_a_failed_job_of_each_kind_reaches_somebody(deployment: Synthesized) -> None:
+    """`signal_job` tells of builds and lost instances; a line in its log of an instance that ended itself."""
+    topic = deployment.one("AWS::Lambda::Function", "Training", containing="SignalJob")["Environment"]["Variables"]
+    assert "Alarms" in str(topic["TORCHLIFT_TOPIC_ARN"])
+    filters = deployment.resources("AWS::Logs::MetricFilter", "Foundation")
+    groups = deployment.resources("AWS::Logs::LogGroup", "Foundation")
+    found = {}
+    for one in (item["Properties"] for item in filters.values()):
+        (made,) = one["MetricTransformations"]
+        found[groups[one["LogGroupName"]["Ref"]]["Properties"]["LogGroupName"]] = made
+        assert one["FilterPattern"] == '"torchlift: FAILURE:"'
+    launched = [
+        text
+        for template in deployment.resources("AWS::EC2::LaunchTemplate").values()
+        if "TORCHLIFT_LOG_GROUP" in (text := json.dumps(template["Properties"]["LaunchTemplateData"]["UserData"]))
+    ]
+    assert len(launched) == len(found) == len(names.INSTANCE_JOBS)
+    assert all(any(group in text for text in launched) for group in found)
+    (alarm,) = [item for name, item in alarms(deployment).items() if name.endswith("sentiment-train-failed")]
+    (metric,) = found.values()
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
+    assert "OKActions" not in alarm
 
 
 def variant(**changes: Any) -> WatchedVariant:

@@ -1,5 +1,7 @@
 """Target of each job's EventBridge rule: tells the stack how a build ended, or that an instance is lost for good.
 
+Of a failure it tells people, too.
+
 The report comes from outside the job, so a fault before the job's first command, or a host that vanishes, cannot
 leave the stack waiting.
 """
@@ -13,6 +15,7 @@ from torchlift.handlers._shared.results import hash_of
 from torchlift.handlers._shared.wait_handle import signal
 from torchlift.handlers.signal_job.builds import judge_build
 from torchlift.handlers.signal_job.instances import judge_instance
+from torchlift.handlers.signal_job.mail import tell
 
 
 def handle(event: Mapping[str, Any], context: Any) -> str:
@@ -29,7 +32,10 @@ def handle(event: Mapping[str, Any], context: Any) -> str:
     else:
         raise ValueError(f"no job ends with an event from {inner['source']}")
     if verdict.ended:
-        reason = f"{event['job']}: {verdict.reason}"
-        signal(event["handle"], success=verdict.success, reason=reason, unique_id=hash_of(event["result"]))
+        job, hash = event["job"], hash_of(event["result"])
+        # First: on the signal the stack may roll back, and take this function's permissions away.
+        if not verdict.success and not verdict.told:
+            tell(job=job, hash=hash, reason=verdict.reason)
+        signal(event["handle"], success=verdict.success, reason=f"{job}: {verdict.reason}", unique_id=hash)
     print(verdict)
     return verdict.reason

@@ -54,11 +54,15 @@ def judge_instance(event: Mapping[str, Any], *, group: str, result: str) -> Verd
 
 
 def _ended_itself(event: Mapping[str, Any], result: str) -> Verdict:
-    """Judge an instance that took itself out of the group: its own signal, if it arrived, came first and stands."""
+    """Judge an instance that took itself out of the group, or an event that comes after the group was turned off.
+
+    An earlier signal, if it arrived, stands. Nobody is told again: the instance's last line raises an alarm, and who
+    turned the group off has told of it.
+    """
     instance = event["detail"].get("EC2InstanceId", "unknown")
     if result_exists(result):
         return Verdict(ended=True, success=True, reason=f"instance {instance} published {result}")
-    return Verdict(ended=True, success=False, reason=f"instance {instance} ended without a result")
+    return Verdict(ended=True, success=False, reason=f"instance {instance} ended without a result", told=True)
 
 
 def _lost(detail: Mapping[str, Any], activities: Sequence[Mapping[str, Any]]) -> Verdict:

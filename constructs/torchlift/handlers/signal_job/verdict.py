@@ -12,3 +12,5 @@ class Verdict:
     ended: bool
     success: bool
     reason: str
+    told: bool = False
+    """People hear of this end otherwise."""
