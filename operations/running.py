@@ -14,6 +14,8 @@ from settings import names
 TAG_JOB = "torchlift:job"
 LINE = 120
 """Characters shown of a log line."""
+METRICS = '{"_aws"'
+"""How a line in CloudWatch's Embedded Metric Format begins."""
 
 
 def endpoint(account: Account) -> Iterator[str]:
@@ -104,9 +106,11 @@ def _last_line(account: Account, group: str) -> str | None:
         streams = logs.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
         for stream in streams["logStreams"]:
             events = logs.get_log_events(
-                logGroupName=group, logStreamName=stream["logStreamName"], limit=1, startFromHead=False
+                logGroupName=group, logStreamName=stream["logStreamName"], limit=10, startFromHead=False
             )["events"]
-            return " ".join(events[-1]["message"].split())[:LINE] if events else None
+            # Metrics in the log are for CloudWatch, not for people.
+            lines = [event["message"] for event in events if not event["message"].startswith(METRICS)]
+            return " ".join(lines[-1].split())[:LINE] if lines else None
     except ClientError as error:
         if error_code(error) != "ResourceNotFoundException":
             raise

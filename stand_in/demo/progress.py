@@ -16,6 +16,9 @@ from stand_in.session import StandIn
 QUIET_SECONDS = 15.0
 """How long nothing may be printed before a sign of life is."""
 
+METRICS = '{"_aws"'
+"""How a line in CloudWatch's Embedded Metric Format begins."""
+
 
 class Progress:
     """Prints changes since the last look, so that a log of the demo reads as its story."""
@@ -81,9 +84,11 @@ def _last_line(log: Path) -> str:
         with log.open("rb") as stream:
             stream.seek(0, 2)
             stream.seek(max(0, stream.tell() - 4096))
-            lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines() if line.strip()]
+            text = stream.read().decode(errors="replace")
     except OSError:
         return ""
+    # Metrics in the log are for CloudWatch, which takes them out.
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(METRICS)]
     return lines[-1][:160] if lines else ""
 
 

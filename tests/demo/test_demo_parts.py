@@ -100,7 +100,7 @@ def job(log: Path, state: str) -> dict[str, Any]:
 def test_progress_tells_each_change_once(tmp_path: Path) -> None:
     told, console = Told(), Console(record=True, width=60)
     log = tmp_path / "log"
-    log.write_text("fetch\n" + "step 1 of a very long line " * 10 + "\n")
+    log.write_text("fetch\n" + "step 1 of a very long line " * 10 + '\n{"_aws": {"Timestamp": 1}}\n')
     old = job(tmp_path / "old", "succeeded") | {"job": "image"}
     told.state["jobs"] = [old]
     progress = Progress(console, told)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_progress_tells_each_change_once(tmp_path: Path) -> None:
     printed = console.export_text()
     assert printed.count("job train: running") == 1 and printed.count("train | step 1") == 1
     assert "job train: failed after 3 s: out of memory" in printed
-    assert "image" not in printed
+    assert "image" not in printed and "_aws" not in printed
     assert all(len(line) <= 60 for line in printed.splitlines())
 
 

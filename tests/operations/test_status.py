@@ -74,7 +74,8 @@ def test_a_running_job_with_its_last_line_and_a_link(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moment = 1_700_000_000_000
-    lines = [{"timestamp": moment, "message": "epoch 1"}, {"timestamp": moment + 1, "message": "epoch 2 loss 0.5"}]
+    said = ("epoch 1", "epoch 2 loss 0.5", '{"_aws": {"Timestamp": 1}}')
+    lines = [{"timestamp": moment + number, "message": line} for number, line in enumerate(said)]
     real = BaseClient._make_api_call  # type: ignore[attr-defined]
 
     def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
