@@ -24,7 +24,10 @@ def test_another_type_is_another_endpoint_with_everything_that_belongs_to_it(
     after = synthesize("dev", {"sentiment.endpoint.instance_type": "ml.c7g.2xlarge"}).templates["Graviton"]["Resources"]
     mine = ("AWS::SageMaker", "AWS::ApplicationAutoScaling", "AWS::CloudWatch")
     for name, resource in before.items():
-        if resource["Type"].startswith(mine) or (resource["Type"] == "AWS::Logs::LogGroup" and "Endpoint" in name):
+        # The dashboard is the workload's, whichever endpoint serves.
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            assert name in after
+        elif resource["Type"].startswith(mine) or (resource["Type"] == "AWS::Logs::LogGroup" and "Endpoint" in name):
             assert name not in after
     assert {"torchlift-dev-sentiment-c7g-2xlarge"} == {
         item["Properties"]["EndpointName"] for item in after.values() if item["Type"] == "AWS::SageMaker::Endpoint"

@@ -67,7 +67,8 @@ def test_the_environment_of_children_is_a_list_of_what_is_kept(careless: Trap, t
     assert aws == ALLOWED_AWS | files | ours
     assert not any("proxy" in name.lower() for name in made if name != "NO_PROXY")
     assert {name for name in made if os.environ.get(name) == made[name]} <= set(KEPT) | {"NO_PROXY", "NO_COLOR"} | {
-        "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "HF_HUB_OFFLINE", "CDK_DISABLE_CLI_TELEMETRY",
+        # Made anew, and the same only by chance.
+        "PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "HF_HUB_OFFLINE", "CDK_DISABLE_CLI_TELEMETRY",
         "AWS_EC2_METADATA_DISABLED",
     }  # fmt: skip
 
