@@ -49,7 +49,7 @@ TRAINING: Final = _modules(
 )
 
 PACKAGING: Final = _modules(
-    "sentiment.archive",
+    "archive",
     "sentiment.package",
     "sentiment.labels",
     "sentiment.probe",

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model_code.sentiment import archive, probe
+from model_code import archive
+from model_code.sentiment import probe
 from model_code.sentiment.labels import LabelError, labels_of_config
 
 HERE = Path(__file__).parent

@@ -9,6 +9,8 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from model_code.archive import content_sha256
+
 MANIFEST = "manifest.json"  # written last by scripts/publish.sh: without it a prefix is no result
 
 
@@ -72,17 +74,9 @@ def _copy(source: str, folder: Path) -> None:
                 raise SourceError(f"{source}: unsafe name {path!r} in {MANIFEST}")
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             client.download_file(bucket, prefix + path, str(folder / path))
-            if (folder / path).stat().st_size != size or _sha256(folder / path) != sha256:
+            if (folder / path).stat().st_size != size or content_sha256(folder / path) != sha256:
                 raise SourceError(f"{source}: {path!r} is not the file of {MANIFEST} (size or SHA-256 differs)")
     except (ClientError, BotoCoreError) as error:
         raise SourceError(f"{source}: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{source}: {MANIFEST} cannot be read: {error!r}") from error
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()

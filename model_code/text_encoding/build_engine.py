@@ -9,7 +9,6 @@ engine.json with trtexec's own benchmark. `--dry-run` prints the commands, on an
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from model_code.archive import content_sha256
 from model_code.text_encoding import engine, trtexec
 from model_code.text_encoding.trtexec import Build, TrtexecError
 
@@ -81,7 +81,7 @@ def run(build: Build, export: dict[str, Any], *, minimum_driver: int = 0) -> eng
         built = engine.Engine(
             tensorrt=version, cuda=_cuda(), driver=machine["driver"], precision=build.precision, shapes=build.shapes,
             inputs=engine.tensors(export["inputs"]), outputs=engine.tensors(export["outputs"]),
-            onnx_sha256=_sha256(build.onnx), plan_sha256=_sha256(inside.plan),
+            onnx_sha256=content_sha256(build.onnx), plan_sha256=content_sha256(inside.plan),
             commands=tuple(tuple(part.replace(work, ".") for part in command) for command in commands),
             measured=trtexec.measured(output), **trtexec.device(output),
         )  # fmt: skip
@@ -155,7 +155,7 @@ def _check(build: Build, export: dict[str, Any]) -> None:
     longest = int(export["max_sequence"])
     if build.shapes.maximum[1] > longest:
         raise BuildError(f"--max: {build.shapes.maximum[1]} tokens, the model takes at most {longest}")
-    if _sha256(build.onnx) != export["onnx_sha256"]:
+    if content_sha256(build.onnx) != export["onnx_sha256"]:
         raise BuildError(f"{build.onnx} is not the file that export.json describes: export again")
 
 
@@ -170,14 +170,6 @@ def _size(text: str) -> tuple[int, int]:
 def _cuda() -> str:
     """CUDA version of the image: NVIDIA's images set CUDA_VERSION."""
     return os.environ.get("CUDA_VERSION", "unknown")
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:

@@ -12,7 +12,6 @@ The same model and the same library versions give the same bytes.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from model_code.archive import content_sha256
 from model_code.text_encoding.parity import ParityError, Tensors, compare
 
 OUTPUTS = ("last_hidden_state", "pooler_output", "sentence_embedding")
@@ -102,7 +102,7 @@ def export(
         report = {
             "schema": 1,
             "model_type": model.config.model_type,
-            "onnx_sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
+            "onnx_sha256": content_sha256(target),
             "opset": OPSET,
             "max_sequence": longest,
             **described,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import hashlib
 import re
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from model_code.sentiment import archive
+from model_code import archive
 from model_code.text_encoding import engine as engines
 from model_code.text_encoding import model_config
 from model_code.text_encoding.engine import Engine, EngineError
@@ -143,20 +142,17 @@ def _plan_problems(folder: Path, engine: Engine) -> list[str]:
     if not plan.is_file():
         return [f"{folder.name}/1/{PLAN} is missing"]
     found = []
-    digest = hashlib.sha256()
     with plan.open("rb") as file:
         head = file.read(28)
-        digest.update(head)
-        while block := file.read(archive.CHUNK):
-            digest.update(block)
     try:
         version = engines.plan_version(head)
         if not engines.same_version(version, engine.tensorrt):
             found.append(f"the plan was written by TensorRT {version}: engine.json says {engine.tensorrt}")
     except EngineError as error:
         found.append(f"1/{PLAN}: {error}")
-    if digest.hexdigest() != engine.plan_sha256:
-        found.append(f"1/{PLAN} is not the plan that engine.json describes (sha256 {digest.hexdigest()[:12]}…)")
+    digest = archive.content_sha256(plan)
+    if digest != engine.plan_sha256:
+        found.append(f"1/{PLAN} is not the plan that engine.json describes (sha256 {digest[:12]}…)")
     return found
 
 

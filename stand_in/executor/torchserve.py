@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from model_code.sentiment.archive import ArchiveError, unpack
+from model_code.archive import ArchiveError, unpack
 from stand_in.executor.java import java_home
 from stand_in.executor.processes import spawn
 from stand_in.executor.servers import Container, ModelServer, free_ports

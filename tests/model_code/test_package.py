@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
-from model_code.sentiment import archive, probe
-from model_code.sentiment.archive import ArchiveError, unpack
+from model_code import archive
+from model_code.archive import ArchiveError, unpack
+from model_code.sentiment import probe
 from model_code.sentiment.package import CODE, main, package
 
 REPOSITORY = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from model_code.archive import unpack
 from model_code.sentiment import train
-from model_code.sentiment.archive import unpack
 from model_code.sentiment.package import package
 from settings import load_settings
 from stacks.graviton import container_environment

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from model_code.sentiment.archive import unpack
+from model_code.archive import unpack
 
 JSON, LINES = "application/json", "application/jsonlines"
 SIZE = 8

@@ -164,7 +164,7 @@ def test_two_servers_run_side_by_side_and_leave_nothing(server: Any, toolkit_ser
 def test_a_model_that_cannot_load_never_gets_ready(
     toolkit_server: ModuleType, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from model_code.sentiment.archive import unpack
+    from model_code.archive import unpack
 
     unpack(archive, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()

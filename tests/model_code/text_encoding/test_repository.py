@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from model_code.sentiment import archive
+from model_code import archive
 from model_code.text_encoding import model_config, repository
 from model_code.text_encoding.engine import EngineError, Shapes, Tensor, plan_version
 from model_code.text_encoding.model_config import ConfigError

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from model_code.sentiment.archive import unpack
+from model_code.archive import unpack
 from model_code.text_encoding import model_config, repository
 from stand_in.executor import triton
 from stand_in.executor.servers import Answer
