@@ -25,6 +25,8 @@ def _modules(*names: str) -> tuple[str, ...]:
 HUB_MIRROR: Final = _modules("hub_mirror", "sources", "sentiment.data", "sentiment.labels")
 
 TRAINING: Final = _modules(
+    "argument_types",
+    "pretrained",
     "sources",
     "sentiment.arguments",
     "sentiment.batches",

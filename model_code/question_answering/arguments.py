@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model_code.argument_types import count, positive
 from model_code.question_answering.backends import BACKENDS
 from model_code.shapes import ShapeError, parse_sizes
 
@@ -43,14 +44,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
                            help="more arguments for neuronx-cc, in one quoted text")  # fmt: skip
     compiling.add_argument("--neuron-sdk", help="release of the container, such as 2.31.1; recorded")
     compiling.add_argument(
-        "--tolerance", type=_positive,
+        "--tolerance", type=positive,
         help="largest difference of a logit to the eager float32 model; default: 1e-4, and 0.5 where products are in "
         "bfloat16",
     )  # fmt: skip
 
     answering = parser.add_argument_group("answering")
-    answering.add_argument("--stride", type=_count, default=128, help="tokens that neighbouring windows share")
-    answering.add_argument("--max-answer-tokens", type=_count, default=30, help="longest answer")
+    answering.add_argument("--stride", type=count, default=128, help="tokens that neighbouring windows share")
+    answering.add_argument("--max-answer-tokens", type=count, default=30, help="longest answer")
     answering.add_argument(
         "--null-threshold", type=_threshold, default="0",
         help="no answer when its score is higher than the best answer's by more than this; 'none' for a model that "
@@ -72,20 +73,6 @@ def _sizes(text: str) -> tuple[int, ...]:
         return parse_sizes(text)
     except ShapeError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
 
 
 def _threshold(text: str) -> float | None:

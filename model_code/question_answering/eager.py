@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from model_code.sources import parse_hub
-
-
-class ModelError(ValueError):
-    """A model that cannot be compiled."""
+from model_code.pretrained import ModelError, located, longest, told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +48,8 @@ def load(source: str) -> EagerModel:
     """A model in a folder or at `hf://owner/name@revision`, float32, in evaluation mode. Raises ModelError."""
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    where: dict[str, Any] = {}
-    name = source
-    if source.startswith("hf://"):
-        hub = parse_hub(source)
-        name, where = hub.name, {"revision": hub.revision}
-    elif not (Path(source) / "config.json").is_file():
-        raise ModelError(f"{source}: no config.json there; give a model's folder or hf://owner/name@revision")
-    with _told(source):
+    name, where = located(source)
+    with told(source):
         model, info = AutoModelForQuestionAnswering.from_pretrained(  # nosec B615 - pinned by `where`, or local
             name, output_loading_info=True, **where
         )
@@ -88,7 +76,7 @@ def load(source: str) -> EagerModel:
         tokenizer=backend,
         architecture=type(model).__name__,
         inputs=inputs,
-        max_length=_positions(model.config, tokenizer),
+        max_length=longest(model.config, tokenizer, unknown=512),
         vocabulary=int(model.config.vocab_size),
         pad_token_id=int(tokenizer.pad_token_id or 0),
     )
@@ -106,19 +94,3 @@ def reference(model: EagerModel, *, rows: int, length: int) -> dict[str, NDArray
         start, end = model.module(*(torch.from_numpy(named[name]) for name in model.inputs))
     small = {name: array.astype(np.int32) for name, array in named.items()}
     return {**small, "start": start.float().numpy(), "end": end.float().numpy()}
-
-
-def _positions(config: Any, tokenizer: Any) -> int:
-    positions = int(getattr(config, "max_position_embeddings", 512))
-    if "roberta" in config.model_type:  # counts positions from the padding id on
-        positions -= int(config.pad_token_id) + 1
-    return min(positions, int(tokenizer.model_max_length))
-
-
-@contextlib.contextmanager
-def _told(source: str) -> Iterator[None]:
-    """Turn what transformers raises for a model that is missing, closed or damaged into ModelError, in one line."""
-    try:
-        yield
-    except Exception as error:  # transformers, the hub's client, safetensors and tokenizers raise many kinds
-        raise ModelError(f"{source}: cannot be loaded: {' '.join(str(error).split())}") from error

@@ -20,11 +20,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model_code.pretrained import ModelError
 from model_code.question_answering import arguments, eager
 from model_code.question_answering import manifest as manifests
 from model_code.question_answering.backends import Backend, BackendError, backend, versions
 from model_code.question_answering.compiled import CompiledModel
-from model_code.question_answering.eager import EagerModel, ModelError
+from model_code.question_answering.eager import EagerModel
 from model_code.question_answering.manifest import Answering, CompiledShape, Manifest
 from model_code.question_answering.windows import MIN_CONTEXT_TOKENS
 from model_code.shapes import StaticShapes

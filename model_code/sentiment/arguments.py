@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model_code.argument_types import count, positive
+
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Arguments with every default filled in."""
@@ -23,10 +25,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     files.add_argument("--checkpoints", required=True, type=Path, help="folder to save to and to resume from")
 
     recipe = parser.add_argument_group("recipe")
-    recipe.add_argument("--epochs", type=_count, default=3, help="passes over the training split")
-    recipe.add_argument("--learning-rate", type=_positive, default=2e-5, help="peak; falls linearly to 0")
-    recipe.add_argument("--batch-size", type=_count, default=16, help="sentences per device and step")
-    recipe.add_argument("--max-length", type=_count, default=128, help="tokens kept of each sentence")
+    recipe.add_argument("--epochs", type=count, default=3, help="passes over the training split")
+    recipe.add_argument("--learning-rate", type=positive, default=2e-5, help="peak; falls linearly to 0")
+    recipe.add_argument("--batch-size", type=count, default=16, help="sentences per device and step")
+    recipe.add_argument("--max-length", type=count, default=128, help="tokens kept of each sentence")
     recipe.add_argument("--weight-decay", type=_share, default=0.01, help="for weights; none for biases and norms")
     recipe.add_argument("--warmup-ratio", type=_share, default=0.06, help="share of steps with a rising rate")
     recipe.add_argument("--seed", type=int, default=42, help="fixes head, order of sentences and dropout")
@@ -44,20 +46,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
                       help="also save every so many steps; 0: only after each epoch")  # fmt: skip
     pace.add_argument("--log-seconds", type=float, default=15.0, help="print progress about so often")
     return parser.parse_args(argv)
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
 
 
 def _share(text: str) -> float:

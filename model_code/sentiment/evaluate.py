@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from model_code.pretrained import ModelError
 from model_code.sentiment.batches import encode
 from model_code.sentiment.data import SPLITS, Data, DataError, load
 from model_code.sentiment.labels import LabelError
-from model_code.sentiment.models import ModelError, load_saved, longest_input
+from model_code.sentiment.models import load_saved, longest_input
 from model_code.sentiment.ranks import Ranks
 from model_code.sentiment.scoring import score
 

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from model_code.pretrained import ModelError, located, longest, told
 from model_code.sentiment.labels import labels_of_config
-from model_code.sources import parse_hub
-
-
-class ModelError(ValueError):
-    """A model folder that cannot be used."""
 
 
 def load_base(source: str, labels: list[str]) -> tuple[Any, Any]:
     """(model, tokenizer) from a folder or `hf://owner/name@revision`, float32, with a head for `labels`."""
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    where: dict[str, Any] = {}
-    if source.startswith("hf://"):
-        hub = parse_hub(source)
-        source, where = hub.name, {"revision": hub.revision}
-    elif not (Path(source) / "config.json").is_file():
-        raise ModelError(f"{source}: no config.json there; give a model's folder or hf://owner/name@revision")
-    with _told(source):
+    source, where = located(source)
+    with told(source):
         config = AutoConfig.from_pretrained(  # nosec B615 - the revision is in `where`, or the model is local
             source,
             id2label=dict(enumerate(labels)),
@@ -55,26 +44,12 @@ def load_saved(folder: Path) -> tuple[Any, Any, list[str]]:
 
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder}: no config.json there")
-    with _told(str(folder)):
+    with told(str(folder)):
         labels = labels_of_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
         model = AutoModelForSequenceClassification.from_pretrained(folder)
         return model.float().eval(), AutoTokenizer.from_pretrained(folder), labels
 
 
-@contextlib.contextmanager
-def _told(source: str) -> Iterator[None]:
-    """Turn what transformers raises for a model that is missing, closed or damaged into ModelError, in one line."""
-    try:
-        yield
-    except Exception as error:  # transformers, the hub's client, safetensors and tokenizers raise many kinds
-        raise ModelError(f"{source}: cannot be loaded: {' '.join(str(error).split())}") from error
-
-
 def longest_input(model: Any, tokenizer: Any, max_length: int) -> int:
     """`max_length`, or less where the model knows fewer positions. Tokens."""
-    # RoBERTa starts counting positions after the padding id, so two of its 514 positions are never used.
-    config = model.config
-    positions = int(getattr(config, "max_position_embeddings", max_length))
-    if "roberta" in config.model_type:
-        positions -= int(config.pad_token_id) + 1
-    return min(max_length, positions, int(tokenizer.model_max_length))
+    return min(max_length, longest(model.config, tokenizer, unknown=max_length))

@@ -20,11 +20,12 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from model_code.pretrained import ModelError
 from model_code.sentiment import arguments, checkpoints, recipe
 from model_code.sentiment.batches import encode, pad, plan_epoch
 from model_code.sentiment.data import DataError, load
 from model_code.sentiment.failures import STOPPED, Stopped, StopRequest, explain
-from model_code.sentiment.models import ModelError, load_base, longest_input
+from model_code.sentiment.models import load_base, longest_input
 from model_code.sentiment.progress import Progress
 from model_code.sentiment.ranks import Ranks
 from model_code.sentiment.report import thin_out, write_output
