@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 # CloudFormation reads at most 4096 bytes of an answer.
@@ -38,6 +39,24 @@ def respond(
     }
     print(f"{event['RequestType']} {event['LogicalResourceId']}: {body['Status']} {body['Reason']}")
     put_json(str(event["ResponseURL"]), body)
+
+
+@contextmanager
+def answering(event: Mapping[str, Any], *, task: str, told: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Answer the request when the block ends: with success, or with what it raised. Never leaves it without an answer.
+
+    :param task: what the block does, such as "empty the bucket"; begins the reason of a failure
+    :param told: exceptions whose message is a whole reason of its own
+    :raises OSError: the answer could not be delivered
+    """
+    try:
+        yield
+    except told as error:
+        respond(event, success=False, reason=str(error))
+    except Exception as error:  # whatever it is, the stack must hear of it
+        respond(event, success=False, reason=f"cannot {task}: {type(error).__name__}: {error}")
+    else:
+        respond(event, success=True)
 
 
 def _shortened(reason: str) -> str:

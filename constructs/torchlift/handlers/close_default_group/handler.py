@@ -10,18 +10,14 @@ from typing import Any
 
 import boto3
 
-from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers._shared.cfn_response import answering
 
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Answer one request of CloudFormation. Deletion does nothing: the group goes with its VPC."""
-    try:
+    with answering(event, task="close the default group"):
         if event["RequestType"] != "Delete":
             close(event["ResourceProperties"]["SecurityGroupId"])
-    except Exception as error:  # whatever it is, the stack must hear of it
-        respond(event, success=False, reason=f"cannot close the default group: {type(error).__name__}: {error}")
-        return
-    respond(event, success=True)
 
 
 def close(group_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import boto3
 
-from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers._shared.cfn_response import answering
 
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 20.0
@@ -28,17 +28,10 @@ class NotDrained(Exception):
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Answer one request of CloudFormation; only deletion waits."""
-    try:
+    with answering(event, task="look for interfaces", told=NotDrained):
         if event["RequestType"] == "Delete":
             deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - RESERVE_S
             drain(event["ResourceProperties"]["SecurityGroupId"], deadline=deadline)
-    except NotDrained as error:
-        respond(event, success=False, reason=str(error))
-        return
-    except Exception as error:  # whatever it is, the stack must hear of it
-        respond(event, success=False, reason=f"cannot look for interfaces: {type(error).__name__}: {error}")
-        return
-    respond(event, success=True)
 
 
 def drain(group_id: str, *, deadline: float) -> None:

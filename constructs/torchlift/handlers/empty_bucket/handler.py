@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 
-from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers._shared.cfn_response import answering
 
 # Kept back for the answer to CloudFormation.
 RESERVE_MS = 30_000
@@ -23,14 +23,10 @@ GOING = {"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"}
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Answer one request of CloudFormation; only deletion together with the stack empties."""
-    try:
+    with answering(event, task="empty the bucket"):
         if event["RequestType"] == "Delete" and _stack_goes(event["StackId"]):
             count = empty(event["ResourceProperties"]["BucketName"], context)
             print(f"removed {count} objects and versions")
-    except Exception as error:  # whatever it is, the stack must hear of it
-        respond(event, success=False, reason=f"cannot empty the bucket: {type(error).__name__}: {error}")
-        return
-    respond(event, success=True)
 
 
 def _stack_goes(stack_id: str) -> bool:

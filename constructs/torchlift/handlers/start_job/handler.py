@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import boto3
 from botocore.exceptions import ClientError
 
-from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers._shared.cfn_response import answering
 from torchlift.handlers._shared.results import hash_of, result_exists
 from torchlift.handlers._shared.wait_handle import signal
 
@@ -32,14 +32,10 @@ RESERVE_S = 60.0
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Answer one request of CloudFormation; never leave it without an answer."""
-    try:
+    with answering(event, task="start the job"):
         if event["RequestType"] == "Create":
             deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - RESERVE_S
             start(event["ResourceProperties"], request_id=event["RequestId"], deadline=deadline)
-    except Exception as error:  # whatever it is, the stack must hear of it
-        respond(event, success=False, reason=f"cannot start the job: {type(error).__name__}: {error}")
-        return
-    respond(event, success=True)
 
 
 def start(properties: Mapping[str, Any], *, request_id: str, deadline: float) -> None:

@@ -17,7 +17,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from torchlift.handlers._shared.cfn_response import respond
+from torchlift.handlers._shared.cfn_response import answering
 from torchlift.handlers.verify_endpoint import probe as probes
 
 # A scaling activity that began at once; an update of the service itself.
@@ -48,17 +48,10 @@ class NotRight(Exception):
 
 def handle(event: Mapping[str, Any], context: Any) -> None:
     """Answer one request of CloudFormation; never leave it without an answer."""
-    try:
+    with answering(event, task="verify the endpoint", told=NotRight):
         if event["RequestType"] == "Create":
             deadline = time.monotonic() + context.get_remaining_time_in_millis() / 1000 - RESERVE_S
             verify(event["ResourceProperties"], deadline=deadline)
-    except NotRight as error:
-        respond(event, success=False, reason=str(error))
-        return
-    except Exception as error:  # whatever it is, the stack must hear of it
-        respond(event, success=False, reason=f"cannot verify the endpoint: {type(error).__name__}: {error}")
-        return
-    respond(event, success=True)
 
 
 def verify(properties: Mapping[str, Any], *, deadline: float) -> None:
