@@ -15,7 +15,7 @@ from stand_in.environment import ACCOUNT
 from stand_in.executor import direct, torchserve
 from stand_in.executor.endpoint_fleet import Variant, stop_server
 from stand_in.executor.java import NoJava
-from stand_in.executor.servers import Container, ModelServer, NotReady
+from stand_in.executor.servers import CannotServe, Container, ModelServer, NotReady
 from stand_in.executor.site import Site
 from stand_in.executor.state import ProcessState
 
@@ -84,7 +84,7 @@ def _start(
         line = direct.server(container.image)
         program = PROGRAMS[line.program]
         server = program.start(site, region=region, endpoint=endpoint, container=container)
-    except (direct.NoDirectMode, torchserve.CannotServe, NoJava, OSError) as error:
+    except (direct.NoDirectMode, CannotServe, NoJava, OSError) as error:
         raise CannotDeploy(str(error)) from error
     what = f"endpoint {endpoint} ({server.program})"
     site.registry.process_started(ProcessState(pid=server.child.pid, what=what, port=server.port))

@@ -19,6 +19,10 @@ INVOCATION_SECONDS = 60.0
 """SageMaker's own limit for a real-time invocation."""
 
 
+class CannotServe(Exception):
+    """A server could not even be started; the message says why."""
+
+
 class NotReady(Exception):
     """The server did not answer an invocation in time; the message ends with its log's last lines."""
 
@@ -40,6 +44,17 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+def request(port: int, method: str, path: str, body: bytes, headers: Mapping[str, str], *, seconds: float) -> Answer:
+    """One request to 127.0.0.1. Raises OSError (TimeoutError after `seconds`) or http.client.HTTPException."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request(method, path, body=body, headers=dict(headers))
+        response = connection.getresponse()
+        return Answer(status=response.status, headers=dict(response.getheaders()), body=response.read())
+    finally:
+        connection.close()
 
 
 class ModelServer:
@@ -64,13 +79,7 @@ class ModelServer:
 
     def post(self, body: bytes, headers: Mapping[str, str], *, seconds: float = INVOCATION_SECONDS) -> Answer:
         """One invocation. Raises OSError (TimeoutError after `seconds`) or http.client.HTTPException."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
-        try:
-            connection.request("POST", "/invocations", body=body, headers=dict(headers))
-            response = connection.getresponse()
-            return Answer(status=response.status, headers=dict(response.getheaders()), body=response.read())
-        finally:
-            connection.close()
+        return request(self.port, "POST", "/invocations", body, headers, seconds=seconds)
 
     def wait_until_ready(
         self, probe: bytes, *, seconds: float, hopeless: tuple[str, int] | None, cancelled: threading.Event

@@ -12,7 +12,7 @@ from typing import Any
 from model_code.archive import ArchiveError, unpack
 from stand_in.executor.java import java_home
 from stand_in.executor.processes import spawn
-from stand_in.executor.servers import Container, ModelServer, free_ports
+from stand_in.executor.servers import CannotServe, Container, ModelServer, free_ports
 from stand_in.executor.site import Site
 
 LAUNCHER = Path(__file__).with_name("torchserve_launcher.py")
@@ -20,10 +20,6 @@ LONGEST_SCRATCH = 70
 """The workers' Unix sockets lie in the scratch folder, and their names may have 107 characters at most."""
 HOPELESS = ("Backend worker process died", 3)
 """TorchServe restarts a worker for ever; when it has died this often before any answer, the model cannot be loaded."""
-
-
-class CannotServe(Exception):
-    """The server could not even be started; the message says why."""
 
 
 class TorchServe(ModelServer):

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stand_in.executor.processes import Child, spawn, tail
-from stand_in.executor.servers import Answer, NotReady, free_ports
+from stand_in.executor.servers import Answer, CannotServe, NotReady, free_ports, request
 
 LOOPBACK = Path(__file__).with_name("loopback.py")
 START_SECONDS = 60.0
@@ -35,10 +35,6 @@ OPTIONS = {
     "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": ("--backend-config=python,shm-default-byte-size={}", "16777216"),
     "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": ("--backend-config=python,shm-growth-byte-size={}", "1048576"),
 }
-
-
-class CannotServe(Exception):
-    """Triton could not even be started; the message says why."""
 
 
 class Triton:
@@ -60,13 +56,7 @@ class Triton:
         seconds: float = 60,
     ) -> Answer:
         """One request to the SageMaker front end. Raises OSError or http.client.HTTPException."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
-        try:
-            connection.request(method, path, body=body, headers=dict(headers or {}))
-            response = connection.getresponse()
-            return Answer(status=response.status, headers=dict(response.getheaders()), body=response.read())
-        finally:
-            connection.close()
+        return request(self.port, method, path, body, headers or {}, seconds=seconds)
 
     def load(self, name: str, folder: Path, *, target: str) -> Answer:
         """Load the model in `folder` (one unpacked archive) as `name`, which SageMaker makes from a hash.

@@ -15,7 +15,7 @@ import pytest
 from model_code.archive import unpack
 from model_code.text_encoding import model_config, repository
 from stand_in.executor import triton
-from stand_in.executor.servers import Answer
+from stand_in.executor.servers import Answer, CannotServe
 
 ROOT = Path(__file__).parents[3]
 
@@ -80,7 +80,7 @@ def endpoint(models: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> It
                 venv=triton.environment_folder(ROOT), scratch=Path(scratch), log=work / "triton.log", with_http=True,
                 environment={"SAGEMAKER_TRITON_LOG_VERBOSE": "false"},
             )  # fmt: skip
-        except triton.CannotServe as missing:
+        except CannotServe as missing:
             pytest.skip(str(missing))
         try:
             server.wait_until_ready()
