@@ -10,7 +10,7 @@ import pytest
 
 from model_code.sentiment.package import package
 from settings import load_settings
-from stacks.graviton import container_environment
+from stacks.serving_environment import container_environment
 from stand_in.executor import torchserve
 from tests.executor.conftest import REGION, ROLE, ROOT, World, eventually, listening_addresses, load
 

@@ -15,7 +15,7 @@ from model_code.archive import unpack
 from model_code.sentiment import train
 from model_code.sentiment.package import package
 from settings import load_settings
-from stacks.graviton import container_environment
+from stacks.serving_environment import container_environment
 
 TESTS = Path(__file__).parents[1]
 

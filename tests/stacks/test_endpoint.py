@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from settings import REPO_ROOT, load_settings
-from stacks.graviton import container_environment
+from stacks.serving_environment import container_environment
 from tests.stacks.synthesis import Synthesized, statements
 
 
