@@ -14,8 +14,6 @@ from settings import names
 TAG_JOB = "torchlift:job"
 LINE = 120
 """Characters shown of a log line."""
-METRICS = '{"_aws"'
-"""How a line in CloudWatch's Embedded Metric Format begins."""
 
 
 def endpoint(account: Account) -> Iterator[str]:
@@ -109,7 +107,7 @@ def _last_line(account: Account, group: str) -> str | None:
                 logGroupName=group, logStreamName=stream["logStreamName"], limit=10, startFromHead=False
             )["events"]
             # Metrics in the log are for CloudWatch, not for people.
-            lines = [event["message"] for event in events if not event["message"].startswith(METRICS)]
+            lines = [event["message"] for event in events if not event["message"].startswith(names.METRIC_LINE)]
             return " ".join(lines[-1].split())[:LINE] if lines else None
     except ClientError as error:
         if error_code(error) != "ResourceNotFoundException":

@@ -25,6 +25,9 @@ OUTPUT_SENTIMENT_DASHBOARD = "SentimentDashboardUrl"
 
 MAIN_VARIANT = "AllTraffic"
 """The variant that every endpoint has: an update with guardrails must find the old one under its name."""
+METRIC_LINE = '{"_aws"'
+"""How a log line in CloudWatch's Embedded Metric Format begins: for CloudWatch, not for people."""
+
 ENDPOINT_NAME_LENGTH = 63
 """Longest endpoint name that SageMaker takes (API reference, CreateEndpoint)."""
 

@@ -11,13 +11,11 @@ from typing import Any
 
 from rich.console import Console
 
+from settings import names
 from stand_in.session import StandIn
 
 QUIET_SECONDS = 15.0
 """How long nothing may be printed before a sign of life is."""
-
-METRICS = '{"_aws"'
-"""How a line in CloudWatch's Embedded Metric Format begins."""
 
 
 class Progress:
@@ -88,7 +86,7 @@ def _last_line(log: Path) -> str:
     except OSError:
         return ""
     # Metrics in the log are for CloudWatch, which takes them out.
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(METRICS)]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(names.METRIC_LINE)]
     return lines[-1][:160] if lines else ""
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,10 +19,12 @@ from stand_in.demo.teardown import delete_bootstrap
 from stand_in.session import StandIn, run, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
 from tests.deploy import tiny
+from tests.deploy.changes import asked_all_the_while
 from tests.deploy.trap import Trap
 
 pytestmark = pytest.mark.timeout(900)
 DEPLOYMENT = "local"
+PARAMETER = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
 
 
 @dataclass
@@ -40,8 +40,7 @@ class Cycle:
 
     @property
     def endpoint(self) -> str:
-        parameter = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
-        return str(self.aws.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"])
+        return str(self.aws.client("ssm").get_parameter(Name=PARAMETER)["Parameter"]["Value"])
 
     @property
     def weights(self) -> str:
@@ -65,28 +64,9 @@ class Cycle:
 @contextmanager
 def invoked_all_the_while(cycle: Cycle) -> Iterator[list[str]]:
     """Ask the endpoint again and again; yields the failures."""
-    failures: list[str] = []
-    done = threading.Event()
-    asked = 0
-
-    def ask() -> None:
-        nonlocal asked
-        while not done.is_set():
-            try:
-                cycle.ask("the film was good")
-                asked += 1
-            except Exception as error:
-                failures.append(repr(error))
-            time.sleep(0.3)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    try:
-        yield failures
-    finally:
-        done.set()
-        thread.join(timeout=60)
-        assert asked > 5
+    with asked_all_the_while(cycle.aws, PARAMETER) as asked:
+        yield asked.failures
+    assert len(asked.answers) > 5
 
 
 @pytest.fixture(scope="module", params=["first", "second"])
