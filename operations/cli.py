@@ -11,6 +11,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -20,6 +21,7 @@ from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
 from operations import endpoint, proof, status
 from operations.failure import CommandFailed, sentence
+from operations.models import commands as models
 from operations.preflight.commands import preflight
 from operations.teardown import commands as teardowns
 from operations.versions import commands as versions
@@ -66,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     invoke.add_argument("text", nargs="+", help="a text to classify; quote it")
     invoke.add_argument("--top-k", type=int, default=1, help="labels per text, best first (default: 1)")
     invoke.add_argument("--variant", help="ask this production variant, such as a challenger, whatever its weight")
+    _add_models(commands)
     _add_versions(commands)
     prove = _add(commands, "prove", proof.prove)
     prove.add_argument("--yes", action="store_true", help="do not ask")
@@ -74,6 +77,20 @@ def _parser() -> argparse.ArgumentParser:
     teardown.add_argument("--unprotect", action="store_true", help="take the termination protection off, after asking")
     teardown.add_argument("--yes", action="store_true", help="do not ask; a protected deployment is asked for anyway")
     return parser
+
+
+def _add_models(commands: Any) -> None:
+    group = commands.add_parser("models", help="The models that an endpoint or a fleet serves: list, add, remove.")
+    inner = group.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    _add(inner, "list", models.list_models).add_argument("--json", action="store_true", help="print JSON")
+    add, remove = _add(inner, "add", models.add_model), _add(inner, "remove", models.remove_model)
+    for sub in (add, remove):
+        sub.add_argument("model", help="the model's name; its archive is <name>.tar.gz")
+        sub.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    source = add.add_mutually_exclusive_group(required=True)
+    source.add_argument("--archive", type=Path, metavar="FILE", help="a .tar.gz with the model's folder in it")
+    source.add_argument("--repository", type=Path, metavar="FOLDER", help="a model's folder, with config.pbtxt in it")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _add_versions(commands: Any) -> None:

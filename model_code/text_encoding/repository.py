@@ -63,10 +63,14 @@ def names(prefix: str, count: int) -> list[str]:
     """Names of `count` models. Raises RepositoryError."""
     if count < 1:
         raise RepositoryError(f"{count} models: at least 1 is needed")
-    found = [f"{prefix}-{number}" for number in range(count)]
-    if bad := [name for name in found if not NAME.fullmatch(name)]:
-        raise RepositoryError(f"'{bad[0]}': a model's name has letters, digits, '-' and '_', at most 63")
-    return found
+    return [check_name(f"{prefix}-{number}") for number in range(count)]
+
+
+def check_name(name: str) -> str:
+    """`name` itself when a model may be called so. Raises RepositoryError."""
+    if NAME.fullmatch(name) is None:
+        raise RepositoryError(f"'{name}': a model's name has letters, digits, '-' and '_', at most 63")
+    return name
 
 
 def write(output: Path, engine_folder: Path, config: Config) -> Path:
@@ -90,17 +94,46 @@ def write(output: Path, engine_folder: Path, config: Config) -> Path:
     return target
 
 
-def check(path: Path, *, tensorrt: str = "", compute_capability: str = "") -> Engine:
+def pack(target: Path, folder: Path) -> Path:
+    """Write the archive `target`, `<name>.tar.gz`, of a model's folder, or of a repository with that one model.
+
+    The model gets the archive's name, in config.pbtxt too: two copies of one folder never share a name. What is in the
+    folder is not checked: `check` does that. Raises RepositoryError, ConfigError or ArchiveError.
+    """
+    name = target.name.removesuffix(".tar.gz")
+    inner = [path for path in sorted(folder.iterdir()) if path.is_dir()] if folder.is_dir() else []
+    if not (folder / "config.pbtxt").is_file():
+        if len(inner) != 1 or not (inner[0] / "config.pbtxt").is_file():
+            raise RepositoryError(f"{folder}: neither a model's folder, with config.pbtxt, nor one around it")
+        folder = inner[0]
+    config = model_config.parse((folder / "config.pbtxt").read_text(encoding="utf-8"))
+    config.name = name
+    files: dict[str, archive.Content] = {
+        f"{name}/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*") if path.is_file()
+    }
+    archive.write(target, files | {f"{name}/config.pbtxt": model_config.to_text(config).encode()})
+    return target
+
+
+def check(
+    path: Path, *, name: str = "", tensorrt: str = "", compute_capability: str = "", gpu_memory: int = 0
+) -> Engine:
     """Check an archive before it is uploaded; returns its engine.
 
+    :param name: what the model is to be called; the archive's own name by default
     :param tensorrt: TensorRT version of the serving image; empty: not compared
     :param compute_capability: that of the endpoint's GPU, such as `8.6`; empty: not compared
+    :param gpu_memory: memory of the endpoint's GPU in bytes; 0: not compared
     Raises RepositoryError with every reason, ArchiveError for a damaged file.
     """
+    name = name or path.name.removesuffix(".tar.gz")
     with tempfile.TemporaryDirectory() as work:
         root = Path(work) / "model"
         members = archive.unpack(path, root)
-        engine, found = _check(path, root, members)
+        engine, found = _check(root, members, name=name)
+        plan = root / name / "1" / PLAN
+        if gpu_memory and plan.is_file() and plan.stat().st_size > gpu_memory:
+            found.append(f"the plan has {plan.stat().st_size:,} bytes: the endpoint's GPU has {gpu_memory:,}")
     if engine is not None:
         if tensorrt and not engines.same_version(engine.tensorrt, tensorrt):
             found.append(f"the engine was built by TensorRT {engine.tensorrt}: the serving image has {tensorrt}")
@@ -114,16 +147,15 @@ def check(path: Path, *, tensorrt: str = "", compute_capability: str = "") -> En
     return engine
 
 
-def _check(path: Path, root: Path, members: Sequence[str]) -> tuple[Engine | None, list[str]]:
+def _check(root: Path, members: Sequence[str], *, name: str) -> tuple[Engine | None, list[str]]:
     """The engine, if it can be read, and what is wrong inside the archive."""
-    tops = sorted({name.split("/")[0] for name in members})
-    name = path.name.removesuffix(".tar.gz")
+    tops = sorted({member.split("/")[0] for member in members})
     if len(tops) != 1 or not (root / tops[0]).is_dir():
         return None, [
             f"its root holds {', '.join(tops) or 'nothing'}: it must hold the model's folder and nothing else"
         ]
     folder = root / tops[0]
-    found = [] if tops[0] == name else [f"its folder is '{tops[0]}': it must have the archive's name, '{name}'"]
+    found = [] if tops[0] == name else [f"its folder is '{tops[0]}': it must have the model's name, '{name}'"]
     if not (folder / "config.pbtxt").is_file():
         return None, [*found, f"{tops[0]}/config.pbtxt is missing"]
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.failure import CommandFailed, error_code
+from operations.progress import Moved
 
 PREFIX = "weights/sentiment/"
 MANIFEST = "manifest.json"
@@ -24,8 +25,6 @@ SCHEMA = 1
 VERSION = re.compile(r"[0-9a-f]{16}")
 FROM = "torchlift-from"
 """Object metadata of a manifest: the deployment that a version was promoted from."""
-Progress = Callable[[int], None]
-"""Called with the number of bytes that went over the line since the last call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +112,14 @@ class Store:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def download(self, version: Version, file: str, target: Path, progress: Progress) -> None:
+    def download(self, version: Version, file: str, target: Path, progress: Moved) -> None:
         """Bring a file here. Raises CommandFailed when it is not what the manifest says."""
         self.s3.download_file(self.bucket, self.key(version.name, file), str(target), Callback=progress)
         wanted = {entry["path"]: entry["sha256"] for entry in version.manifest["files"]}[file]
         if sha256(target) != wanted:
             raise CommandFailed(f"{self.uri(version.name)}{file} has other content than its manifest says (SHA-256).")
 
-    def upload(self, name: str, file: str, source: Path, progress: Progress) -> None:
+    def upload(self, name: str, file: str, source: Path, progress: Moved) -> None:
         """Put a file under a version's prefix; S3 refuses what does not arrive with its SHA-256."""
         self.s3.upload_file(
             str(source),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from model_code.sentiment import probe
 from model_code.sentiment.package import PackageError, check_config, collect
 from operations.failure import CommandFailed
+from operations.progress import moving
 from operations.versions.store import Store, Version, make_manifest
 
 REPORTS = ("metrics.json", "probe.json", "run.json", "loss_curve.png", "confusion_matrix.png")
@@ -34,7 +34,7 @@ def publish(store: Store, folder: Path, *, console: Console) -> tuple[str, bool]
     if left_out:
         console.print(f"Left out, no part of a model: {', '.join(left_out)}", markup=False, highlight=False)
     total = sum((folder / name).stat().st_size for name in files)
-    with _progress(console, f"Uploading {version}", total) as advance, _all_or_nothing(store, version):
+    with moving(console, f"Uploading {version}", total) as advance, _all_or_nothing(store, version):
         for name in files:
             store.upload(version, name, folder / name, advance)
         new = store.complete(version, raw)
@@ -71,7 +71,7 @@ def promote(source: Store, target: Store, version: Version, *, console: Console)
         return False
     with (
         tempfile.TemporaryDirectory(prefix="torchlift-") as folder,
-        _progress(console, f"Copying {version.name}", 2 * version.bytes) as advance,
+        moving(console, f"Copying {version.name}", 2 * version.bytes) as advance,
         _all_or_nothing(target, version.name),
     ):
         for name in version.files:
@@ -91,16 +91,3 @@ def _all_or_nothing(store: Store, version: str) -> Iterator[None]:
     except BaseException:
         store.clear(version)
         raise
-
-
-@contextmanager
-def _progress(console: Console, text: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar in a terminal, nothing elsewhere; yields what is called with the bytes that moved."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(text, total=total)
-
-        def advance(count: int) -> None:
-            bar.update(task, advance=count)
-
-        yield advance

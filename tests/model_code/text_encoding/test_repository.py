@@ -151,7 +151,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str]] = {
         "its root holds 1, config.pbtxt, engine.json: it must hold the model's folder and nothing else",
     ),
     "two models": (lambda f: shutil.copytree(f / "enc-0", f / "b"), "its root holds b, enc-0"),
-    "other folder": (lambda f: (f / "enc-0").rename(f / "enc-1"), "its folder is 'enc-1': it must have the archive's"),
+    "other folder": (lambda f: (f / "enc-0").rename(f / "enc-1"), "its folder is 'enc-1': it must have the model's"),
     "schema": (described(schema=2), "schema must be 1"),
     "extra key": (described(colour="red"), "colour"),
     "shapes": (described(shapes={"minimum": [2, 1], "optimum": [1, 1], "maximum": [8, 64]}), "no larger than the next"),
