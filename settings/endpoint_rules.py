@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from settings import hardware, names
+from settings import hardware, names, shared_rules
 from settings.endpoint_models import Challenger
 from settings.errors import Problem
 from settings.images import base_image
@@ -29,25 +29,13 @@ def _endpoint_needs_weights(values: Values, _: Path) -> Iterator[Problem]:
 @rule(f"{_ENDPOINT}.min_instances", f"{_ENDPOINT}.initial_instances", f"{_ENDPOINT}.max_instances")
 def _main_counts(values: Values, _: Path) -> Iterator[Problem]:
     low, first, high = (values[f"{_ENDPOINT}.{name}_instances"] for name in ("min", "initial", "max"))
-    yield from _counts(_ENDPOINT, low, first, high)
+    yield from shared_rules.counts(_ENDPOINT, low, first, high)
 
 
 @rule(f"{_ENDPOINT}.challengers")
 def _challenger_counts(values: Values, _: Path) -> Iterator[Problem]:
     for key, one in _challengers(values):
-        yield from _counts(key, one.min_instances, one.initial_instances, one.max_instances)
-
-
-def _counts(key: str, low: int, first: int, high: int) -> Iterator[Problem]:
-    if low > high:
-        yield Problem(key=f"{key}.max_instances", given=high, reason=f"min_instances is {low}.", right=f"{low} or more")
-    elif not low <= first <= high:
-        yield Problem(
-            key=f"{key}.initial_instances",
-            given=first,
-            reason="An autoscaled variant starts within its limits.",
-            right=f"{low} to {high}",
-        )
+        yield from shared_rules.counts(key, one.min_instances, one.initial_instances, one.max_instances)
 
 
 @rule(f"{_ENDPOINT}.challengers")

@@ -124,6 +124,12 @@ CAPACITY_BLOCK_TYPES: Final = tuple(name for name in TRAINING_TYPES if name.star
 """Capacity blocks are sold of the P and Trn families only (EC2 User Guide, "Capacity Blocks for ML")."""
 
 
+HOSTING_GPU_TYPES: Final = tuple(name for name, item in ML_TYPES.items() if item.gpus)
+"""Multi-model endpoints run on these, too (SageMaker developer guide, "Supported … instances for multi-model")."""
+COMPUTE_CAPABILITY: Final = {"NVIDIA A10G": "8.6", "NVIDIA L4": "8.9", "NVIDIA A100": "8.0", "NVIDIA H100": "9.0"}
+"""By GPU (NVIDIA, "CUDA GPU Compute Capability"): a TensorRT engine runs on the one that it was built on."""
+
+
 def instance(name: str) -> Hardware:
     """An EC2 type of the catalogue. Raises KeyError for one that is not in it."""
     return EC2_TYPES[name]

@@ -18,12 +18,12 @@ _ACCOUNT: Final = "763104351884"
 
 @dataclass(frozen=True, kw_only=True)
 class BaseImage:
-    """A base image: `end_of_patch` is the day after which AWS no longer patches it; None when AWS names none."""
+    """A base image: `end_of_patch` is the day after which AWS no longer patches it; None: no day is published."""
 
     repository: str
     tag: str
     arch: Architecture
-    end_of_patch: date | None
+    end_of_patch: date | None = None
     minimum_driver: int | None = None
     """Lowest NVIDIA driver branch that runs the image's CUDA; None without CUDA."""
 
@@ -58,15 +58,6 @@ IMAGES: Final[dict[str, BaseImage]] = {
         tag="2.6.0-cpu-py312-ubuntu22.04-sagemaker",
         arch="arm64",
         end_of_patch=date(2026, 6, 30),
-    ),
-    # The last of the Neuron SDK's PyTorch inference containers (SDK 2.32 lists none any more), for Inf2 and Trn1; since
-    # SDK 2.31 that path is in maintenance, without a date for its end. It brings neuronx-cc, so that it compiles too.
-    # For all images of an Inferentia host: nginx and the monitor then share the layers that the servers need anyway.
-    "pytorch-inference-neuronx": BaseImage(
-        repository="pytorch-inference-neuronx",
-        tag="2.9.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
-        arch="x86_64",
-        end_of_patch=None,
     ),
 }
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from settings.endpoint_models import MOST_CHALLENGERS, Challenger, DataCapture, EndpointUpdate
 from settings.section import AwsId, Fraction, PositiveInt, Section, Version
 from settings.sources import Source, parse_source
+from settings.text_encoding_models import TextEncoding
 
 SCHEMA_VERSION = 1
 MAX_DEADLINE_MINUTES = 660
@@ -233,3 +234,4 @@ class Settings(Section):
     alarms: Alarms = Field(default=Alarms(), description="an [alarms] section")
     training: Training | None = Field(default=None, description="a [training] section")
     sentiment: Sentiment | None = Field(default=None, description="a [sentiment.endpoint] section")
+    text_encoding: TextEncoding | None = Field(default=None, description="a [text_encoding] section")

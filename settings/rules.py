@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 # Importing them registers their rules.
-from settings import deployment_rules, endpoint_rules, training_rules, update_rules
+from settings import deployment_rules, endpoint_rules, text_encoding_rules, training_rules, update_rules
 from settings.rule import RULES, Rule, nearest
 
-__all__ = ["RULES", "Rule", "deployment_rules", "endpoint_rules", "nearest", "training_rules", "update_rules"]
+__all__ = [
+    "RULES",
+    "Rule",
+    "deployment_rules",
+    "endpoint_rules",
+    "nearest",
+    "text_encoding_rules",
+    "training_rules",
+    "update_rules",
+]

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from model_code.sources import SourceError
-from settings import hardware
+from settings import hardware, shared_rules
 from settings.errors import Problem
-from settings.models import GPU_AMI_GIB, MAX_DEADLINE_MINUTES
+from settings.models import GPU_AMI_GIB
 from settings.rule import Values, nearest, rule
-from settings.sources import parse_source
 
 
 @rule("network.zones", "training.zones")
 def _training_zones(values: Values, _: Path) -> Iterator[Problem]:
-    for zone in values["training.zones"] or ():
-        if zone not in values["network.zones"]:
-            yield Problem(
-                key="training.zones",
-                given=zone,
-                reason="The network has no subnet there.",
-                right="some of network.zones: " + ", ".join(values["network.zones"]),
-            )
+    yield from shared_rules.zones("training.zones", values["training.zones"], values["network.zones"])
 
 
 @rule("training.instance_type", "training.mode")
@@ -54,14 +45,7 @@ def _root_volume(values: Values, _: Path) -> Iterator[Problem]:
 
 @rule("training.deadline_minutes")
 def _deadline(values: Values, _: Path) -> Iterator[Problem]:
-    given = values["training.deadline_minutes"]
-    if given > MAX_DEADLINE_MINUTES:
-        yield Problem(
-            key="training.deadline_minutes",
-            given=given,
-            reason="CloudFormation waits 12 hours at most, and the job must signal before that.",
-            right=f"{MAX_DEADLINE_MINUTES} or less",
-        )
+    yield from shared_rules.deadline("training.deadline_minutes", values["training.deadline_minutes"])
 
 
 @rule("training.mode", "training.weights_uri", "sentiment")
@@ -111,14 +95,9 @@ def _mode(values: Values, _: Path) -> Iterator[Problem]:
 def _ami(values: Values, _: Path) -> Iterator[Problem]:
     if values["training.mode"] == "skip":
         return
-    given = [values["training.ami_id"], values["training.ami_parameter"]]
-    if given.count(None) != 1:
-        yield Problem(
-            key="training.ami_id",
-            given=[item for item in given if item] or None,
-            reason="The instance needs exactly one machine image.",
-            right="either ami_id (pinned) or ami_parameter (a public SSM parameter)",
-        )
+    yield from shared_rules.machine_image(
+        "training.ami_id", values["training.ami_id"], values["training.ami_parameter"]
+    )
 
 
 @rule("training.mode", "training.purchase", "training.capacity_reservation_id")
@@ -175,45 +154,5 @@ def _reservation_zone(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
-def _source(key: str) -> None:
-    @rule(key)
-    def check(values: Values, root: Path) -> Iterator[Problem]:
-        given = values[key]
-        if given is None:
-            return
-        try:
-            source = parse_source(given)
-        except SourceError as error:
-            yield Problem(
-                key=key,
-                given=given,
-                reason=f"{str(error).partition(': ')[2].capitalize()}.",
-                right="hf://owner/name@<commit id>, s3://bucket/prefix/ or a local folder",
-            )
-            return
-        if source.kind == "local" and not _is_folder(root / given):
-            hint = " (the demo prepares it: make demo)" if given.startswith("build/demo/") else ""
-            yield Problem(
-                key=key,
-                given=given,
-                reason="There is no such folder.",
-                right=f"an existing folder, absolute or from the top of the repository{hint}",
-            )
-        elif source.kind == "local" and root.resolve().is_relative_to((root / given).resolve()):
-            yield Problem(
-                key=key,
-                given=given,
-                reason="It holds the whole repository, all of which would be uploaded.",
-                right="a folder with nothing but the model or the data",
-            )
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name too long for the file system
-        return False
-
-
 for _key in ("training.base_model", "training.data"):
-    _source(_key)
+    shared_rules.source_rule(_key)

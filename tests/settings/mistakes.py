@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.settings.text_encoding_mistakes import TEXT_ENCODING
+
 SUBNETS = [f"subnet-0123456789abcdef{number}" for number in range(3)]
 VPC = {
     "vpc_id": "vpc-0123456789abcdef0",
@@ -217,4 +219,5 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
     "more workers than a challenger's vCPUs": (
         challenger(instance_type="ml.c7g.large"), f"{ENDPOINT}.workers", "2 vCPUs", "1 to 2",
     ),
+    **TEXT_ENCODING,
 }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from settings import Problem, SettingsError, load_settings
 from tests.settings.mistakes import CANARY, ENDPOINT, LINEAR, MISTAKES, SKIP, VERSION, VPC, challenger
+from tests.settings.text_encoding_mistakes import ENCODER
 from tests.stacks.synthesis import edited
 
 
@@ -91,6 +92,14 @@ def test_settings_are_frozen() -> None:
         CANARY | challenger(min_instances=2, initial_instances=2, max_instances=2),
         challenger(instance_type="ml.c6gd.4xlarge") | {f"{ENDPOINT}.kms": False},
         {f"{ENDPOINT}.data_capture": {"sampling_percent": 100, "keep_days": 30}},
+        {"text_encoding": None},
+        {"text_encoding.models": ["news", "chat_2"], "text_encoding.triton_release": "24.05"},
+        {
+            "text_encoding.mode": "single-model",
+            "text_encoding.models": 1,
+            f"{ENCODER}.high_resolution_concurrency": 8.0,
+        },
+        {"text_encoding.precision": "int8", "text_encoding.calibration_texts": "s3://bucket/texts/"},
     ],
 )
 def test_right_ones(changes: dict[str, object], tmp_path: Path) -> None:

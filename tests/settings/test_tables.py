@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ import boto3
 import botocore.session
 import pytest
 
+from model_code.text_encoding.repository import NAME
 from settings import hardware, regions
 from settings.deployment_rules import RETENTION_DAYS
 from settings.images import IMAGES, BaseImage
+from settings.text_encoding_rules import MODEL_NAME
+from settings.triton import AMI_DRIVERS, HOSTED, RELEASES
 from torchlift.log_retention import retention
 
 
@@ -126,3 +130,35 @@ def test_retentions_are_one_list() -> None:
         retention(10)
     documented = service_shape("logs", "PutRetentionPolicyRequest").members["retentionInDays"].documentation
     assert all(str(days) in documented for days in RETENTION_DAYS)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_triton_against_sagemakers_data(release: str) -> None:
+    image, data = RELEASES[release].image, image_data("sagemaker-tritonserver")["versions"][release]
+    assert data["repository"] == image.repository
+    assert image.tag == data["tag_prefix"]
+    for region in regions.ZONES:
+        assert image.registry(region) == f"{data['registries'][region]}.dkr.ecr.{region}.amazonaws.com"
+
+
+def test_hosted_drivers() -> None:
+    """As the API reference lists them; an older driver must not be taken for a newer release."""
+    member = service_shape("sagemaker", "ProductionVariant").members["InferenceAmiVersion"]
+    told = dict(re.findall(r"<dt>(al[\w-]+gpu[\w-]+)</dt>.*?NVIDIA driver version: (\d+)", member.documentation))
+    assert {name: int(told[name]) for name in AMI_DRIVERS} == AMI_DRIVERS
+    assert set(AMI_DRIVERS) <= enum("sagemaker", "ProductionVariantInferenceAmiVersion")
+    assert list(AMI_DRIVERS.values()) == sorted(AMI_DRIVERS.values()), "the first that fits is the oldest"
+    for release in HOSTED:
+        ami = RELEASES[release].ami_version
+        assert ami is not None and AMI_DRIVERS[ami] >= RELEASES[release].minimum_driver
+
+
+def test_gpus_have_a_compute_capability_and_hosting_encrypts_their_disks() -> None:
+    gpus = {item.gpu_name for item in (*hardware.EC2_TYPES.values(), *hardware.ML_TYPES.values()) if item.gpus}
+    assert gpus == set(hardware.COMPUTE_CAPABILITY)
+    # The stack gives their storage volumes no key, which SageMaker would refuse.
+    assert all(hardware.ml_instance(name).local_nvme for name in hardware.HOSTING_GPU_TYPES)
+
+
+def test_names_of_models_are_those_that_the_archives_may_have() -> None:
+    assert MODEL_NAME.pattern == NAME.pattern

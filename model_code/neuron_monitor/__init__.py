@@ -1,1 +1,0 @@
-"""Metrics of an Inferentia host's cores and servers for CloudWatch. Standard library only."""
