@@ -2,6 +2,7 @@
 
 1. `export_onnx`   model folder → model.onnx, export.json (parity with the original, over several shapes)
 2. `build_engine`  model.onnx → model.plan, engine.json, build.log; on a GPU of the endpoint's type
+   `sweep`         the same in several precisions, measured and compared: report.md, report.json, report.png
 3. `repository`    model.plan → one archive a model, checked before upload
 4. `client`        texts or arrays → answers of one model of the endpoint
 

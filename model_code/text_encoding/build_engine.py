@@ -36,16 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     """Build; returns the exit status. What went wrong is one line on stderr."""
     options = _options(argv)
     try:
-        export = json.loads((options.onnx / "export.json").read_text(encoding="utf-8"))
-        build = Build(
-            onnx=options.onnx / "model.onnx", plan=options.output / "model.plan",
-            shapes=engine.Shapes(
-                minimum=_size(options.min), optimum=_size(options.opt), maximum=_size(options.max)
-            ),
-            inputs=list(export["inputs"]), precision=options.precision, workspace_mib=options.workspace_mib,
-            calibration=options.calibration,
-        )  # fmt: skip
-        _check(build, export)
+        build, export = asked(options, precision=options.precision, output=options.output)
         if options.dry_run:
             _plan(build, options.tensorrt_major)
             return 0
@@ -55,6 +46,22 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     print(f"{build.plan}: TensorRT {built.tensorrt}, {built.gpu}, {built.measured['throughput_qps']} batches a second")
     return 0
+
+
+def asked(options: argparse.Namespace, *, precision: str, output: Path) -> tuple[Build, dict[str, Any]]:
+    """What `add_options` gave, as one build into the folder `output`, and the content of export.json.
+
+    Raises BuildError, EngineError, OSError or ValueError.
+    """
+    export = json.loads((options.onnx / "export.json").read_text(encoding="utf-8"))
+    build = Build(
+        onnx=options.onnx / "model.onnx", plan=output / "model.plan",
+        shapes=engine.Shapes(minimum=_size(options.min), optimum=_size(options.opt), maximum=_size(options.max)),
+        inputs=list(export["inputs"]), precision=precision, workspace_mib=options.workspace_mib,
+        calibration=options.calibration,
+    )  # fmt: skip
+    _check(build, export)
+    return build, export
 
 
 def run(build: Build, export: dict[str, Any], *, minimum_driver: int = 0) -> engine.Engine:
@@ -176,18 +183,23 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python3 -m model_code.text_encoding.build_engine", description="Build a TensorRT engine by trtexec."
     )
-    parser.add_argument("--onnx", required=True, type=Path, help="folder with model.onnx and export.json")
-    parser.add_argument("--output", required=True, type=Path, help="folder for model.plan, engine.json, build.log")
-    parser.add_argument("--min", default="1x16", help="smallest batch x sequence")
-    parser.add_argument("--opt", default="16x128", help="batch x sequence that the engine is tuned for")
-    parser.add_argument("--max", default="128x128", help="largest batch x sequence")
+    add_options(parser)
     parser.add_argument("--precision", default="fp16", choices=trtexec.PRECISIONS)
-    parser.add_argument("--calibration", type=Path, help="for int8: .npz with an array for each input")
-    parser.add_argument("--workspace-mib", type=int, default=4096, help="scratch memory of the build on the GPU")
-    parser.add_argument("--minimum-driver", type=int, default=0, help="oldest driver branch that the image runs on")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and stop")
     parser.add_argument("--tensorrt-major", type=int, help="with --dry-run: the TensorRT to print for")
     return parser.parse_args(argv)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of every build, whatever its precision."""
+    parser.add_argument("--onnx", required=True, type=Path, help="folder with model.onnx and export.json")
+    parser.add_argument("--output", required=True, type=Path, help="folder for what is made")
+    parser.add_argument("--min", default="1x16", help="smallest batch x sequence")
+    parser.add_argument("--opt", default="16x128", help="batch x sequence that the engine is tuned for")
+    parser.add_argument("--max", default="128x128", help="largest batch x sequence")
+    parser.add_argument("--calibration", type=Path, help="for int8: .npz with an array for each input")
+    parser.add_argument("--workspace-mib", type=int, default=4096, help="scratch memory of the build on the GPU")
+    parser.add_argument("--minimum-driver", type=int, default=0, help="oldest driver branch that the image runs on")
 
 
 if __name__ == "__main__":

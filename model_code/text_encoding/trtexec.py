@@ -6,6 +6,7 @@ and from 10.x to 11.x. Sizes are in MiB.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,6 +86,36 @@ def _conversion(build: Build, major: int) -> tuple[list[list[str]], Path]:
         kind = ["--low_precision_type=fp16", "--keep_io_types"]
         return [["python3", "-m", "modelopt.onnx.autocast", *files, *kind]], converted
     return [], build.onnx
+
+
+def answering(plan: Path, inputs: Mapping[str, Path], size: tuple[int, int], output: Path) -> list[str]:
+    """The command that runs an engine once on given inputs, a raw file each, and writes what it answers as JSON."""
+    return [
+        "trtexec",
+        f"--loadEngine={plan}",
+        f"--shapes={shape(list(inputs), size)}",
+        f"--loadInputs={','.join(f'{name}:{path}' for name, path in inputs.items())}",
+        "--iterations=1",
+        "--warmUp=0",
+        "--duration=0",
+        f"--exportOutput={output}",
+    ]
+
+
+def answered(document: str) -> dict[str, tuple[tuple[int, ...], list[float]]]:
+    """What --exportOutput wrote: output name → its dimensions and its values, in six digits. Raises TrtexecError.
+
+    C++ prints `nan` and `inf`, which JSON has no words for: they come back as NaN and infinity.
+    """
+    spelt = re.sub(r"\binf\b", "Infinity", re.sub(r"-?\bnan\b", "NaN", document))
+    try:
+        found = json.loads(spelt)
+        return {
+            one["name"]: (tuple(int(size) for size in one["dimensions"].split("x")), [float(v) for v in one["values"]])
+            for one in found
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TrtexecError(f"trtexec exported no outputs: {document[:200]!r} ({error})") from error
 
 
 def shape(inputs: Sequence[str], size: tuple[int, int]) -> str:

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Speaks as trtexec does, and writes a plan; no engine is built. FAKE_TRTEXEC: the fault to have, if any."""
+"""Speaks as trtexec does, and writes a plan; no engine is built.
+
+FAKE_TRTEXEC: the fault to have, if any. FAKE_ONNX: the file that answers in the place of a loaded engine, by ONNX
+Runtime, in the JSON that sampleReporting.cpp of TensorRT writes.
+"""
 
 import os
 import struct
@@ -14,6 +18,30 @@ if sys.argv[1:] == ["--help"]:
 print("[12/02/2026-03:00:00] [I] === Device Information ===")
 print("[12/02/2026-03:00:00] [I] Selected Device: NVIDIA A10G")
 print("[12/02/2026-03:00:00] [I] Compute Capability: 8.6")
+given = dict(part.lstrip("-").partition("=")[::2] for part in sys.argv[1:])
+if "loadEngine" in given:
+    import numpy as np
+    import onnxruntime
+
+    sizes = dict(part.split(":") for part in given["shapes"].split(","))
+    feeds = {}
+    for name, file in (part.split(":") for part in given["loadInputs"].split(",")):
+        feeds[name] = np.fromfile(file, np.int32).reshape([int(size) for size in sizes[name].split("x")])
+    session = onnxruntime.InferenceSession(os.environ["FAKE_ONNX"], providers=["CPUExecutionProvider"])
+    lines, sep = ["["], "  "
+    for one, values in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+        size = "x".join(map(str, values.shape))
+        numbers = ", ".join(f"{value:g}" for value in values.ravel())
+        lines += [
+            f'{sep}{{ "name" : "{one.name}"',
+            f'  , "dimensions" : "{size}"',
+            f'  , "values" : [ {numbers} ]',
+            "  }",
+        ]
+        sep = ", "
+    Path(given["exportOutput"]).write_text("\n".join([*lines, "]", ""]))
+    print(banner.format("PASSED"))
+    sys.exit(1 if fault == "cannot run" else 0)
 if fault == "fails":
     print("[12/02/2026-03:00:01] [E] Error[2]: out of memory")
     print(banner.format("FAILED"))

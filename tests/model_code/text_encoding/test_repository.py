@@ -181,7 +181,7 @@ def test_mistakes_are_found_before_upload(engine: Path, tmp_path: Path, name: st
     ],
 )
 def test_an_engine_of_another_version_or_gpu_is_refused(
-    engine: Path, tmp_path: Path, wanted: dict[str, str], sentence: str
+    engine: Path, tmp_path: Path, wanted: dict[str, Any], sentence: str
 ) -> None:
     assert make(engine, tmp_path) == 0
     with pytest.raises(RepositoryError, match=sentence):
