@@ -16,11 +16,15 @@ LINE = 120
 """Characters shown of a log line."""
 
 
-def endpoint(account: Account) -> Iterator[str]:
-    """The endpoint's state, its variants, and why its last update failed: SageMaker rolls back without a word."""
-    name = account.parameter("sentiment", "endpoint")
-    if name is None:
-        return
+def endpoints(account: Account) -> Iterator[str]:
+    """Each endpoint's state, its variants, and why its last update failed: SageMaker rolls back without a word."""
+    for workload in ("sentiment", "text-encoding"):
+        name = account.parameter(workload, "endpoint")
+        if name is not None:
+            yield from _endpoint(account, name)
+
+
+def _endpoint(account: Account, name: str) -> Iterator[str]:
     try:
         found = account.client("sagemaker").describe_endpoint(EndpointName=name)
     except ClientError as error:

@@ -16,7 +16,7 @@ from settings import Settings
 
 
 def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
-    """Show the stacks, the endpoint, alarms that ring and jobs that run.
+    """Show the stacks, the endpoints, alarms that ring and jobs that run.
 
     example: torchlift status dev
 
@@ -31,7 +31,7 @@ def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
         raise CommandFailed(f"no stack of deployment '{account.deployment}' exists in {account.region}.")
     console.print(stack_table(stacks, account.deployment))
     resources = [item for stack in stacks for item in account.resources(stack["StackName"])]
-    for part in (running.endpoint(account), running.alarms(account, resources), running.jobs(account, resources)):
+    for part in (running.endpoints(account), running.alarms(account, resources), running.jobs(account, resources)):
         try:
             for line in part:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)

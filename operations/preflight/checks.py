@@ -9,8 +9,10 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.failure import error_code
+from operations.preflight.machines import Machine, machines
 from operations.preflight.row import Row
 from settings.images import BaseImage, base_image
+from settings.triton import triton_release
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6
@@ -54,30 +56,25 @@ def bootstrap(account: Account) -> Iterator[Row]:
 
 
 def offering(account: Account) -> Iterator[Row]:
-    """Zones of the settings that have the training type."""
-    training = account.settings.training
-    if training is None or training.mode == "skip":
-        return
-    zones = training.zones or account.settings.network.zones
-    pages = account.client("ec2").get_paginator("describe_instance_type_offerings")
-    filters = [
-        {"Name": "instance-type", "Values": [training.instance_type]},
-        {"Name": "location", "Values": list(zones)},
-    ]
-    answer = pages.paginate(LocationType="availability-zone", Filters=filters)
-    offered = {item["Location"] for page in answer for item in page["InstanceTypeOfferings"]}
-    missing = [zone for zone in zones if zone not in offered]
-    name = f"{training.instance_type} offered"
-    if not offered:
-        yield Row(
-            name=name, level="fail", found=f"in none of {', '.join(zones)}", todo="other zones, region or training type"
-        )
-    elif missing:
-        yield Row(
-            name=name, level="warn", found=f"not in {', '.join(missing)}", todo="leave them out of training.zones"
-        )
-    else:
-        yield Row(name=name, level="pass", found=f"in {', '.join(zones)}")
+    """Zones of the settings that have the types of the jobs' instances."""
+    for machine in machines(account.settings):
+        pages = account.client("ec2").get_paginator("describe_instance_type_offerings")
+        filters = [
+            {"Name": "instance-type", "Values": [machine.instance_type]},
+            {"Name": "location", "Values": list(machine.zones)},
+        ]
+        answer = pages.paginate(LocationType="availability-zone", Filters=filters)
+        offered = {item["Location"] for page in answer for item in page["InstanceTypeOfferings"]}
+        missing = [zone for zone in machine.zones if zone not in offered]
+        name = f"{machine.instance_type} offered ({machine.section})"
+        if not offered:
+            todo = f"other zones, region or type of {machine.section}"
+            yield Row(name=name, level="fail", found=f"in none of {', '.join(machine.zones)}", todo=todo)
+        elif missing:
+            todo = f"leave them out of {machine.section}.zones"
+            yield Row(name=name, level="warn", found=f"not in {', '.join(missing)}", todo=todo)
+        else:
+            yield Row(name=name, level="pass", found=f"in {', '.join(machine.zones)}")
 
 
 def reservation(account: Account) -> Iterator[Row]:
@@ -120,21 +117,23 @@ def reservation(account: Account) -> Iterator[Row]:
 
 
 def machine_image(account: Account) -> Iterator[Row]:
-    """The AMI of the training instance, which EC2 looks up at launch only."""
-    training = account.settings.training
-    if training is None or training.mode == "skip":
-        return
-    image = training.ami_id
-    if image is None and training.ami_parameter is not None:
+    """The AMIs of the jobs' instances, which EC2 looks up at launch only."""
+    for machine in machines(account.settings):
+        yield from _image(account, machine)
+
+
+def _image(account: Account, machine: Machine) -> Iterator[Row]:
+    name, image = f"AMI ({machine.section})", machine.ami_id
+    if image is None and machine.ami_parameter is not None:
         ssm = account.client("ssm")
         try:
-            image = str(ssm.get_parameter(Name=training.ami_parameter)["Parameter"]["Value"])
+            image = str(ssm.get_parameter(Name=machine.ami_parameter)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
             yield Row(
-                name="AMI",
+                name=name,
                 level="fail",
-                found=f"{training.ami_parameter} does not exist in {account.region}",
-                todo="correct training.ami_parameter",
+                found=f"{machine.ami_parameter} does not exist in {account.region}",
+                todo=f"correct {machine.section}.ami_parameter",
             )
             return
     if image is None:
@@ -146,19 +145,21 @@ def machine_image(account: Account) -> Iterator[Row]:
             raise
         found = []
     if found:
-        yield Row(name="AMI", level="pass", found=f"{image}, {found[0].get('Name', '')}")
+        yield Row(name=name, level="pass", found=f"{image}, {found[0].get('Name', '')}")
     else:
-        yield Row(name="AMI", level="fail", found=f"{image} does not exist in {account.region}", todo="another AMI")
+        yield Row(name=name, level="fail", found=f"{image} does not exist in {account.region}", todo="another AMI")
 
 
 def base_images(account: Account) -> Iterator[Row]:
-    """The Deep Learning Containers that our images are built on."""
+    """The Deep Learning Containers that our images are built on, in the registry of the region."""
     wanted: list[BaseImage] = []
     training = account.settings.training
     if training is not None and training.mode != "skip":
         wanted.append(base_image("pytorch-training"))
     if account.settings.sentiment is not None:
         wanted.append(base_image("pytorch-inference-arm64"))
+    if account.settings.text_encoding is not None:
+        wanted.append(triton_release(account.settings.text_encoding.triton_release).image)
     for image in wanted:
         name = f"base image {image.repository}"
         try:

@@ -18,7 +18,7 @@ from settings import Settings
 CHECKS: tuple[Callable[[Account], Iterator[Row]], ...] = (
     checks.identity,
     checks.bootstrap,
-    quotas.training_vcpus,
+    quotas.job_vcpus,
     quotas.endpoint_instances,
     quotas.builders,
     quotas.network,
@@ -34,7 +34,7 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
 def preflight(_: argparse.Namespace, settings: Settings, console: Console) -> int:
     """Check an account before the first deploy, without changing anything.
 
-    Credentials, CDK bootstrap, service quotas, training capacity, images. A check that may not look says so, and the
+    Credentials, CDK bootstrap, service quotas, capacity, images. A check that may not look says so, and the
     rest goes on. Exit status 0: nothing failed; warnings do not count.
 
     example: torchlift preflight dev

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.failure import error_code
+from operations.preflight.machines import machines
 from operations.preflight.row import Row
 from settings.hardware import instance
 
@@ -31,26 +32,28 @@ UPDATES = 2
 """An endpoint update is blue/green: the new fleet runs beside the old one."""
 
 
-def training_vcpus(account: Account) -> Iterator[Row]:
-    """vCPU for the training instance; a second one beside it in mode interactive would come after it."""
-    training = account.settings.training
-    if training is None or training.mode == "skip" or training.purchase == "capacity-block":
-        return
-    family = training.instance_type[0]
-    spot_p5 = training.purchase == "spot" and training.instance_type.startswith("p5")
-    code, name = VCPU["p5" if spot_p5 else family, training.purchase]
-    needed = instance(training.instance_type).vcpus
-    yield _row(name, _value(account, "ec2", code), needed, unit="vCPU")
+def job_vcpus(account: Account) -> Iterator[Row]:
+    """vCPU for each job's instance; a second one beside it in mode interactive would come after it."""
+    for machine in machines(account.settings):
+        if machine.purchase == "capacity-block":
+            continue
+        family = machine.instance_type[0]
+        spot_p5 = machine.purchase == "spot" and machine.instance_type.startswith("p5")
+        code, name = VCPU["p5" if spot_p5 else family, machine.purchase]
+        needed = instance(machine.instance_type).vcpus
+        yield _row(f"{name} ({machine.section})", _value(account, "ec2", code), needed, unit="vCPU")
 
 
 def endpoint_instances(account: Account) -> Iterator[Row]:
-    """Instances of the endpoint's type: twice the most in service."""
-    if account.settings.sentiment is None:
-        return
-    endpoint = account.settings.sentiment.endpoint
-    needed = Counter({endpoint.instance_type: UPDATES * endpoint.max_instances})
-    for one in endpoint.challengers:
-        needed[endpoint.challenger_types[one.name]] += UPDATES * one.max_instances
+    """Instances of each type that an endpoint has: twice the most in service."""
+    needed: Counter[str] = Counter()
+    sentiment, encoding = account.settings.sentiment, account.settings.text_encoding
+    if sentiment is not None:
+        needed[sentiment.endpoint.instance_type] += UPDATES * sentiment.endpoint.max_instances
+        for one in sentiment.endpoint.challengers:
+            needed[sentiment.endpoint.challenger_types[one.name]] += UPDATES * one.max_instances
+    if encoding is not None:
+        needed[encoding.endpoint.instance_type] += UPDATES * encoding.endpoint.max_instances
     for kind, instances in needed.items():
         name = f"{kind} for endpoint usage"
         yield _row(name, _by_name(account, "sagemaker", name), instances, unit="instances")

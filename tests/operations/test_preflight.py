@@ -54,7 +54,16 @@ def denied(operation: str, action: str) -> ClientError:
 def account(name: str = "dev", **training: Any) -> Account:
     settings: Settings = load_settings(name)
     assert settings.training is not None
-    return Account(settings.model_copy(update={"training": settings.training.model_copy(update=training)}))
+    changed = {"training": settings.training.model_copy(update=training), "text_encoding": None}
+    return Account(settings.model_copy(update=changed))
+
+
+def encoding_only(**encoding: Any) -> Account:
+    """`dev` with nothing but its text encoding."""
+    settings = load_settings("dev")
+    assert settings.text_encoding is not None
+    left = settings.text_encoding.model_copy(update=encoding)
+    return Account(settings.model_copy(update={"training": None, "sentiment": None, "text_encoding": left}))
 
 
 def only(rows: Any) -> Row:
@@ -105,15 +114,15 @@ def test_training_vcpus_by_type_and_purchase(answer: Callable[..., None]) -> Non
         ("g5.xlarge", "on-demand", "L-DB2E81BA", "pass"),
         ("g6.48xlarge", "spot", "L-3819A6DF", "fail"),
     ):
-        row = only(quotas.training_vcpus(account(instance_type=kind, purchase=purchase)))
+        row = only(quotas.job_vcpus(account(instance_type=kind, purchase=purchase)))
         assert row.level == level and asked[-1] == code
-    assert list(quotas.training_vcpus(account(purchase="capacity-block"))) == []
+    assert list(quotas.job_vcpus(account(purchase="capacity-block"))) == []
 
 
 def test_a_quota_never_raised_has_its_default(answer: Callable[..., None]) -> None:
     missing = ClientError({"Error": {"Code": "NoSuchResourceException", "Message": "no"}}, "GetServiceQuota")
     answer(GetServiceQuota=missing, GetAWSDefaultServiceQuota={"Quota": {"Value": 0.0}})
-    row = only(quotas.training_vcpus(account()))
+    row = only(quotas.job_vcpus(account()))
     assert row.level == "fail" and row.found == "0 of 96 vCPU needed"
 
 
@@ -124,6 +133,39 @@ def test_endpoint_instances_are_twice_the_most_in_service(
     listed = {"Quotas": [{"QuotaName": "ml.c7g.4xlarge for endpoint usage", "Value": value}]}
     answer(ListServiceQuotas=listed)
     assert only(quotas.endpoint_instances(account())).level == level
+
+
+def test_text_encoding_needs_gpus_to_build_and_to_serve(answer: Callable[..., None]) -> None:
+    def value(kwargs: dict[str, Any]) -> dict[str, Any]:
+        assert kwargs["QuotaCode"] == "L-DB2E81BA"
+        return {"Quota": {"Value": 0.0}}
+
+    answer(
+        GetServiceQuota=value,
+        ListServiceQuotas={"Quotas": [{"QuotaName": "ml.g5.xlarge for endpoint usage", "Value": 3.0}]},
+    )
+    building = only(quotas.job_vcpus(encoding_only()))
+    assert building.level == "fail" and "G and VT instances (text_encoding)" in building.name
+    assert building.found == "0 of 4 vCPU needed"
+    serving = only(quotas.endpoint_instances(encoding_only()))
+    assert serving.name == "ml.g5.xlarge for endpoint usage" and serving.found == "3 of 4 instances needed"
+
+
+def test_the_engines_machine_and_the_triton_image_are_looked_up(answer: Callable[..., None]) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def images(kwargs: dict[str, Any]) -> dict[str, Any]:
+        asked.append(kwargs)
+        return {"imageDetails": [{}]}
+
+    answer(DescribeInstanceTypeOfferings={"InstanceTypeOfferings": []}, DescribeImages=images)
+    assert only(checks.offering(encoding_only())).todo == "other zones, region or type of text_encoding"
+    missing = only(checks.machine_image(encoding_only(ami_parameter="/aws/service/none/such")))
+    assert missing.level == "fail" and missing.todo == "correct text_encoding.ami_parameter"
+    assert only(checks.base_images(encoding_only())).name == "base image sagemaker-tritonserver"
+    assert asked[0]["repositoryName"] == "sagemaker-tritonserver" and asked[0]["imageIds"] == [
+        {"imageTag": "25.09-py3"}
+    ]
 
 
 def test_builders_of_each_kind_and_one_that_is_not_listed(answer: Callable[..., None]) -> None:
@@ -217,5 +259,5 @@ def test_a_refused_check_is_a_row_and_the_rest_goes_on(
     assert len(rows) >= len(CHECKS) - 1, "all but the reservation, which the settings have none of"
     assert main(["preflight", "dev"]) == 1
     printed = capsys.readouterr().out
-    assert "not bootstrapped" in printed and "2 fail" in printed
+    assert "not bootstrapped" in printed and "3 fail" in printed
     assert max(map(len, printed.splitlines())) <= 80

@@ -61,6 +61,12 @@ def test_endpoint_variants_and_the_reason_of_a_silent_rollback(
     assert "last update failed: alarm went off" in shown(capsys)
 
 
+def test_every_workloads_endpoint_is_shown(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client("ssm").put_parameter(Name="/torchlift/dev/text-encoding/endpoint", Value="encoders", Type="String")
+    printed = shown(capsys)
+    assert f"Endpoint {name}: " in printed and "Endpoint encoders does not exist." in printed
+
+
 @pytest.mark.usefixtures("name")
 def test_only_alarms_that_ring_and_only_ours(capsys: pytest.CaptureFixture[str]) -> None:
     cloudwatch = client("cloudwatch")
