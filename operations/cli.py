@@ -19,7 +19,7 @@ from rich.console import Console
 
 from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
-from operations import endpoint, proof, status
+from operations import encoding, endpoint, proof, status
 from operations.failure import CommandFailed, sentence
 from operations.models import commands as models
 from operations.preflight.commands import preflight
@@ -68,6 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     invoke.add_argument("text", nargs="+", help="a text to classify; quote it")
     invoke.add_argument("--top-k", type=int, default=1, help="labels per text, best first (default: 1)")
     invoke.add_argument("--variant", help="ask this production variant, such as a challenger, whatever its weight")
+    encode = _add(commands, "encode", encoding.encode)
+    encode.add_argument("model", help="a name that `torchlift models list` shows")
+    encode.add_argument("text", nargs="+", help="a text to encode; quote it")
+    encode.add_argument("--output", help="the model's output to print (default: one vector a text)")
+    encode.add_argument("--wire", choices=("binary", "json"), default="binary", help="how tensors travel")
+    encode.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="tokenizer.json of another model than built")
+    encode.add_argument("--json", action="store_true", help="print whole vectors as JSON")
     _add_models(commands)
     _add_versions(commands)
     prove = _add(commands, "prove", proof.prove)

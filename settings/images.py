@@ -59,6 +59,15 @@ IMAGES: Final[dict[str, BaseImage]] = {
         arch="arm64",
         end_of_patch=date(2026, 6, 30),
     ),
+    # The last of the Neuron SDK's PyTorch inference containers (SDK 2.32 lists none any more), for Inf2 and Trn1; since
+    # SDK 2.31 that path is in maintenance, without a date for its end. It brings neuronx-cc, so that it compiles too.
+    # For all images of an Inferentia host: nginx and the monitor then share the layers that the servers need anyway.
+    "pytorch-inference-neuronx": BaseImage(
+        repository="pytorch-inference-neuronx",
+        tag="2.9.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+        arch="x86_64",
+        end_of_patch=None,
+    ),
 }
 
 

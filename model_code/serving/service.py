@@ -31,6 +31,10 @@ class Answered:
     rows: int
 
 
+class NotReadyError(RuntimeError):
+    """No model answered in the time that the settings give."""
+
+
 class Service:
     """Everything of one process; the HTTP layer calls `answer`."""
 
@@ -50,6 +54,7 @@ class Service:
         self.core.start()
         following = asyncio.get_running_loop().create_task(self.registry.follow())
         try:
+            await self._first_models()
             yield
         finally:
             following.cancel()
@@ -58,6 +63,15 @@ class Service:
             self.registry.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
             self.core.stop()
+
+    async def _first_models(self) -> None:
+        """Wait for them when the settings say so. Raises NotReadyError."""
+        seconds = self.settings.ready_timeout_seconds
+        ends = time.monotonic() + seconds
+        while seconds and (reason := self.not_ready()):
+            if self.draining or time.monotonic() > ends:
+                raise NotReadyError(f"core {self.settings.core} is not ready: {reason}")
+            await asyncio.sleep(0.05)
 
     def not_ready(self) -> str | None:
         """Why no request should come here, or None."""

@@ -36,6 +36,9 @@ class Settings:
     :param threads: processor threads of one model run
     :param tokenizer_threads: threads that prepare long inputs
     :param poll_seconds: how often models.json is looked at
+    :param ready_timeout_seconds: 0 opens the port at once, and /readyz says 503 until the models have answered. Behind
+        a proxy that knows a server only by its port (nginx), a number: the port opens when they have answered, and the
+        process ends after so many seconds without
     :param drain_delay_seconds: after SIGTERM /readyz is 503 for so long before the port closes
     :param drain_timeout_seconds: then requests in flight have so long to finish
     :param cache_dir: where models from S3 are kept
@@ -60,6 +63,7 @@ class Settings:
     threads: int = 1
     tokenizer_threads: int = 2
     poll_seconds: float = 15.0
+    ready_timeout_seconds: float = 0.0
     drain_delay_seconds: float = 1.0
     drain_timeout_seconds: int = 30
     cache_dir: str = str(Path(tempfile.gettempdir()) / "torchlift-models")
@@ -67,7 +71,7 @@ class Settings:
     token_file: str = ""
 
 
-MAY_BE_ZERO = {"batch_wait_ms", "drain_delay_seconds"}
+MAY_BE_ZERO = {"batch_wait_ms", "drain_delay_seconds", "ready_timeout_seconds"}
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:

@@ -28,6 +28,8 @@ JSON = "application/json"
 BUCKETS = (16, 32, 64, 128, 256, 512)
 """Sequence lengths in tokens that requests are padded to."""
 TARGET = "X-Amzn-SageMaker-Target-Model"
+NOT_READY = 429
+"""SageMaker still loads the model that was asked for: the same request, later, is right."""
 Send = Callable[[str, bytes, str], "tuple[int, str, bytes]"]
 """(target model, body, content type) → (status, content type, body)."""
 
@@ -169,6 +171,8 @@ def sagemaker(endpoint: str, client: Any = None) -> Send:
         except client.exceptions.ModelError as error:
             said = str(error.response.get("OriginalMessage", ""))
             return int(error.response.get("OriginalStatusCode", 500)), JSON, said.encode()
+        except client.exceptions.ModelNotReadyException as error:
+            return NOT_READY, JSON, str(error.response.get("Error", {}).get("Message", "")).encode()
         except client.exceptions.ValidationError as error:
             return 404, JSON, str(error.response.get("Error", {}).get("Message", "")).encode()
         return 200, str(answer["ContentType"]), answer["Body"].read()

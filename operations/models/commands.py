@@ -93,9 +93,7 @@ def remove_model(arguments: argparse.Namespace, settings: Settings, console: Con
     IAM: as `torchlift models list`, and s3:DeleteObject
     """
     store = Store(Account(settings))
-    name = arguments.model
-    if name not in {model.name for model in store.models()}:
-        raise CommandFailed(store.unknown(name))
+    name = store.get(arguments.model).name
     target = f"s3://{store.bucket}/{store.key(name)}"
     if arguments.dry_run:
         _print_line(console, f"{target} would go. Nothing was removed.")

@@ -16,7 +16,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from model_code.text_encoding import engine as engines
-from model_code.text_encoding.client import Limits, limits_of
+from model_code.text_encoding.client import Limits
 from model_code.text_encoding.engine import Engine, EngineError
 from operations.account import Account
 from operations.failure import CommandFailed, error_code
@@ -27,6 +27,8 @@ WORKLOAD = "text-encoding"
 SUFFIX = ".tar.gz"
 ENGINES = f"engines/{WORKLOAD}/"
 """Below it each engine build has a prefix, named as its models' prefix is."""
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "config.json")
+"""The first is the tokenizer; the others tell its padding token."""
 WAITING = "tmp/models/"
 """Where an archive waits until it is whole: no endpoint looks there, and the bucket drops what is left there."""
 MAX_BYTES = 5 * 2**30
@@ -93,25 +95,35 @@ class Store:
             except EngineError as error:
                 raise CommandFailed(str(error).replace(str(path), f"s3://{self.bucket}/{self._build_key()}")) from None
 
-    def limits(self, name: str) -> Limits:
-        """What a model takes. Raises CommandFailed when there is no such model, or nothing is known of its engine."""
-        about = next((model.about for model in self.models() if model.name == name), None)
-        if about is None:
-            raise CommandFailed(self.unknown(name))
-        try:
-            low, _, high = ([int(size) for size in shape.split("x")] for shape in about["shapes"].split())
-            inputs = tuple(about["inputs"].split())
-        except (KeyError, ValueError):
-            own = self.engine()
-            if own is None:
-                raise CommandFailed(f"nothing tells what {name} takes: it has no engine.json beside it.") from None
-            return limits_of(own)
-        return Limits(max_batch=high[0], max_sequence=high[1], min_sequence=low[1], inputs=inputs)
+    def interface(self, name: str) -> tuple[Limits, list[str]]:
+        """What a model takes, and its outputs. Raises CommandFailed when there is none, or nothing tells it."""
+        about = self.get(name).about or (describe(own) if (own := self.engine()) else {})
+        if not about:
+            raise CommandFailed(f"nothing tells what {name} takes: neither its archive nor the deployment's build.")
+        low, _, high = ([int(size) for size in shape.split("x")] for shape in about["shapes"].split())
+        inputs = tuple(about["inputs"].split())
+        limits = Limits(max_batch=high[0], max_sequence=high[1], min_sequence=low[1], inputs=inputs)
+        return limits, about["outputs"].split()
 
-    def unknown(self, name: str) -> str:
-        """A sentence for a model that is not there, with those that are."""
-        known = ", ".join(model.name for model in self.models()) or "none"
-        return f"deployment '{self.account.deployment}' has no model '{name}'. It has: {known}."
+    def tokenizer(self, folder: Path) -> None:
+        """Bring the tokenizer that the deployment's build published here. Raises CommandFailed without one."""
+        prefix = self._build_key("")
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        keys = [str(item["Key"]) for page in pages for item in page.get("Contents", [])]
+        place = next((key.removesuffix(TOKENIZER[0]) for key in keys if key.endswith(f"/{TOKENIZER[0]}")), None)
+        if place is None:
+            raise CommandFailed(f"no {TOKENIZER[0]} in s3://{self.bucket}/{prefix}: name a folder, --tokenizer.")
+        for file in TOKENIZER:
+            if place + file in keys:
+                self.s3.download_file(self.bucket, place + file, str(folder / file))
+
+    def get(self, name: str) -> Model:
+        """A model. Raises CommandFailed, with those that there are, when there is none."""
+        found = {model.name: model for model in self.models()}
+        if name not in found:
+            known = ", ".join(found) or "none"
+            raise CommandFailed(f"deployment '{self.account.deployment}' has no model '{name}'. It has: {known}.")
+        return found[name]
 
     def refuse_taken(self, name: str, *, sha256: str) -> None:
         """Raise CommandFailed for a name that an instance may know with other content, even if it was removed since."""
@@ -204,4 +216,5 @@ def describe(engine: Engine) -> dict[str, str]:
         "compute-capability": engine.compute_capability,
         "shapes": " ".join(f"{batch}x{sequence}" for batch, sequence in shapes),
         "inputs": " ".join(engine.inputs),
+        "outputs": " ".join(engine.outputs),
     }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import boto3
 
+from model_code.text_encoding.engine import Engine
 from settings import names
 
 REGION = "us-west-2"
@@ -109,3 +111,21 @@ def endpoint(deployment: str, bucket: str, variants: dict[str, str], *, inputs: 
         Name=names.parameter_name(deployment, "sentiment", "endpoint"), Value=name, Type="String"
     )
     return name
+
+
+BUILD = "0123456789abcdef"
+MODELS = f"models/text-encoding/{BUILD}/"
+
+
+def multi_model(deployment: str, engine: Engine) -> str:
+    """A bucket with the engine that a deployment built, and the parameters of its endpoint; returns the bucket."""
+    bucket, s3 = foundation(deployment), client("s3")
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    with tempfile.TemporaryDirectory() as folder:
+        engine.write(Path(folder) / "engine.json")
+        s3.upload_file(f"{folder}/engine.json", bucket, f"engines/text-encoding/{BUILD}/engine.json")
+    for kind, value in (("models", f"s3://{bucket}/{MODELS}"), ("endpoint", f"torchlift-{deployment}-text-encoding")):
+        client("ssm").put_parameter(
+            Name=names.parameter_name(deployment, "text-encoding", kind), Value=value, Type="String"
+        )
+    return bucket

@@ -17,27 +17,18 @@ from model_code.text_encoding import repository
 from operations.cli import main
 from operations.models.archives import gpu_memory
 from operations.models.store import WAITING
-from settings import names
 from tests.operations import deployed
-from tests.operations.deployed import client
+from tests.operations.deployed import BUILD, client
+from tests.operations.deployed import MODELS as PREFIX
 from tests.serving.triton import models as made
-
-BUILD = "0123456789abcdef"
-PREFIX = f"models/text-encoding/{BUILD}/"
 
 pytestmark = pytest.mark.usefixtures("account")
 
 
 @pytest.fixture
-def bucket(account: None, tmp_path: Path) -> str:
+def bucket(account: None) -> str:
     """A deployment with a multi-model endpoint and the engine that it built; returns the bucket."""
-    found = deployed.foundation("dev")
-    client("s3").put_bucket_versioning(Bucket=found, VersioningConfiguration={"Status": "Enabled"})
-    made.engine().write(tmp_path / "engine.json")
-    client("s3").upload_file(str(tmp_path / "engine.json"), found, f"engines/text-encoding/{BUILD}/engine.json")
-    for kind, value in (("models", f"s3://{found}/{PREFIX}"), ("endpoint", "endpoint")):
-        client("ssm").put_parameter(Name=names.parameter_name("dev", "text-encoding", kind), Value=value, Type="String")
-    return found
+    return deployed.multi_model("dev", made.engine())
 
 
 @pytest.fixture
@@ -77,6 +68,7 @@ def test_an_added_model_is_listed_with_its_engine(bucket: str, enc: Path, capsys
     assert row == {
         "name": "enc-0", "bytes": enc.stat().st_size, "tensorrt": "10.13.3", "precision": "fp16", "gpu": "NVIDIA A10G",
         "compute_capability": "8.6", "shapes": "1x1 4x32 8x64", "inputs": "input_ids attention_mask",
+        "outputs": "last_hidden_state pooler_output",
     }  # fmt: skip
     assert main(["models", "list", "dev"]) == 0
     printed = capsys.readouterr().out

@@ -82,8 +82,11 @@ def test_every_image_is_built_whatever_the_modes_of_its_files(image: str, bench:
     copy = bench.folder / "checkout"
     for part in ("scripts", f"containers/{image}"):
         shutil.copytree(REPO_ROOT / part, copy / part, copy_function=shutil.copyfile)
+    (bench.work / "inputs/model").mkdir(parents=True)
+    (bench.work / "inputs/model/model.json").write_text("{}")
     done = bench.run(
         str(copy / "containers" / image / "build.sh"),
+        TORCHLIFT_TRACE_HASH="fedcba9876543210",
         TORCHLIFT_HOME=str(copy),
         TORCHLIFT_RESULT=f"ecr://{repository}:0123456789abcdef",
         TORCHLIFT_PLATFORM="linux/arm64",
@@ -91,6 +94,21 @@ def test_every_image_is_built_whatever_the_modes_of_its_files(image: str, bench:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert any(f"--file {copy}/containers/{image}/Dockerfile" in call for call in calls(bench))
+    # Only the serving image of question answering has the model in it, by its hash.
+    model = copy / "models/fedcba9876543210/model.json"
+    assert model.exists() == (image == "question-answering-serving")
+
+
+def test_a_serving_image_without_its_model_is_not_built(bench: Workbench, repository: str) -> None:
+    docker(bench, repository)
+    done = bench.run(
+        "containers/question-answering-serving/build.sh",
+        TORCHLIFT_HOME=str(bench.folder),
+        TORCHLIFT_TRACE_HASH="fedcba9876543210",
+    )
+    assert done.returncode == 1
+    assert f"{bench.work}/inputs/model has no model.json" in done.stderr
+    assert not (bench.folder / "docker.log").exists()
 
 
 def test_without_buildx_the_classic_builder_is_used(bench: Workbench, repository: str) -> None:

@@ -1,0 +1,151 @@
+"""What the units start: a container for each core with its device and port, the proxy, the monitor, the watch."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from model_code.serving import settings as server_settings
+from model_code.serving.neuron_cores import device_of, port_of
+from settings.hardware import EC2_TYPES
+from tests.hosts.conftest import HOST_FILES, IMAGES, Host
+
+UNITS = sorted(HOST_FILES.glob("*.service"))
+INF2 = {name: item for name, item in EC2_TYPES.items() if item.neuron_cores}
+
+
+def run_command(host: Host) -> str:
+    return next(line for line in host.lines("docker.log") if line.startswith("run "))
+
+
+@pytest.mark.parametrize("name", INF2)
+def test_every_core_gets_its_device_and_port(host: Host, name: str) -> None:
+    item = INF2[name]
+    host.add_devices(item.neuron_devices)
+    devices = []
+    for core in range(item.neuron_cores):
+        (host.bench.folder / "docker.log").unlink(missing_ok=True)
+        done = host.run("server.sh", str(core), TORCHLIFT_CORES=str(item.neuron_cores))
+        assert done.returncode == 0, done.stderr
+        run = run_command(host)
+        found = re.findall(r"--device \S*/dev/neuron(\d+)", run)
+        assert found == [str(device_of(core))], "one device, the core's own"
+        devices += found
+        assert f"--env NEURON_RT_VISIBLE_CORES={core} " in run
+        assert f"--env TORCHLIFT_PORT={port_of(core)} " in run
+        assert run.endswith(IMAGES["TORCHLIFT_SERVING_IMAGE"])
+    assert {devices.count(device) for device in devices} == {2}
+    assert len(set(devices)) == item.neuron_devices
+
+
+def test_a_core_without_a_device_is_refused(host: Host) -> None:
+    done = host.run("server.sh", "2")
+    assert done.returncode == 1
+    assert "core 2 is on /dev/neuron1, which this instance does not have" in done.stderr
+    assert not [line for line in host.lines("docker.log") if line.startswith("run ")]
+
+
+def test_a_server_is_confined(host: Host, tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text(f"MemTotal:       {16 * 1024 * 1024} kB\nMemFree: 1 kB\n")
+    host.bench.environment["TORCHLIFT_MEMINFO"] = str(meminfo)
+    assert host.run("server.sh", "1").returncode == 0
+    run = run_command(host)
+    for option in (
+        "--read-only", "--cap-drop ALL", "--security-opt no-new-privileges", "--network host", "--memory 6912m",
+        "--memory-swap 6912m", "--log-driver awslogs", "--env TORCHLIFT_HOST=127.0.0.1", "--group-add ",
+        "--log-opt awslogs-stream=i-0123456789abcdef0/server-1", "--log-opt mode=non-blocking",
+        "--name torchlift-server-1",
+    ):  # fmt: skip
+        assert option in run
+    assert "privileged " not in run.replace("no-new-privileges", "")
+
+
+def test_a_server_gets_the_fleets_settings(host: Host) -> None:
+    """By name only: the values are in the environment that `docker run` has, and not in its arguments."""
+    assert host.run("server.sh", "0", TORCHLIFT_BATCH_WAIT_MS="0.5").returncode == 0
+    run = run_command(host)
+    assert re.search(r"--env TORCHLIFT_QUEUE_ROWS .*--env TORCHLIFT_BATCH_WAIT_MS ", run)
+    environment = dict(line.partition("=")[::2] for line in host.lines("environment"))
+    for name, value in re.findall(r"--env ([A-Z_]+)=(\S+)", run):
+        environment[name] = value
+    passed = {name: environment[name] for name in re.findall(r"--env ([A-Z_]+)", run)}
+    found = server_settings.from_environment(passed)
+    assert (found.queue_rows, found.batch_wait_ms, found.core, found.port) == (64, 0.5, 0, 8081)
+    assert found.ready_timeout_seconds > 0, "nginx knows a server only by its open port"
+
+
+def test_the_token_is_mounted_read_only(host: Host) -> None:
+    host.run("server.sh", "0")
+    assert "TOKEN_FILE" not in run_command(host)
+    (host.root / "run/torchlift/token").write_text("secret")
+    for script in ("server.sh", "monitor.sh"):
+        (host.bench.folder / "docker.log").unlink(missing_ok=True)
+        host.run(script, "0")
+        run = run_command(host)
+        assert f"--volume {host.root}/run/torchlift/token:/run/torchlift/token:ro" in run
+        assert "--env TORCHLIFT_TOKEN_FILE=/run/torchlift/token" in run
+
+
+def test_the_monitor_reads_the_hosts_neuron_monitor(host: Host) -> None:
+    host.bench.program(
+        "docker", 'case "$1" in run) cat >"$TEST_FOLDER/read"; printf "%s\\n" "$*" >>"$TEST_FOLDER/docker.log" ;; esac'
+    )
+    done = host.run("monitor.sh")
+    assert "this AMI has no neuron-monitor" in done.stderr and host.lines("read") == []
+    host.bench.program("neuron-monitor", 'echo "$*"')
+    assert host.run("monitor.sh").returncode == 0
+    assert host.lines("read") == [f"-c {host.root}/opt/torchlift/hosts/inferentia/neuron_monitor.json"]
+    assert "--device" not in run_command(host)
+
+
+@pytest.mark.parametrize(("status", "ended"), [("22", True), ("28", True), ("7", False), ("0", False)])
+def test_a_server_that_does_not_work_is_ended(host: Host, status: str, ended: bool) -> None:
+    """22: an error status; 28: silence. 7, a closed port, is a server that starts, which its unit knows of."""
+    host.bench.program("curl", f'case "$*" in *8082*) exit {status} ;; esac')
+    # After as many looks as would be enough.
+    host.bench.program("sleep", 'echo >>"$TEST_FOLDER/looks"; [ "$(wc -l <"$TEST_FOLDER/looks")" -lt 4 ]')
+    host.run("watch.sh")
+    assert host.lines("docker.log") == (["kill torchlift-server-1"] if ended else [])
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    for unit in UNITS:
+        shutil.copy(unit, tmp_path)
+    (tmp_path / "docker.service").write_text("[Service]\nExecStart=/bin/true\n")
+    names = [unit.name.replace("@.", "@0.") for unit in UNITS]
+    assert len(names) == 5
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *[str(tmp_path / name) for name in names]],
+        env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:", "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    ours = [line for line in done.stderr.splitlines() if "torchlift" in line]
+    assert (done.returncode, ours) == (0, []), done.stderr
+
+
+def test_what_the_units_promise() -> None:
+    for unit in UNITS:
+        text = unit.read_text()
+        script = re.search(r"ExecStart=/bin/bash /opt/torchlift/hosts/inferentia/(\S+)", text)
+        assert script and (HOST_FILES / script[1]).exists()
+        if unit.name != "torchlift-fleet.service":
+            assert "Restart=always" in text and "StartLimitIntervalSec=0" in text
+            pause = re.search(r"RestartSec=(\d+)", text)
+            assert pause and int(pause[1]) <= 15
+    server = (HOST_FILES / "torchlift-server@.service").read_text()
+    assert "server.sh %i\n" in server and "RestartSec=1\n" in server
+    # Units stop in the reverse order of their start.
+    assert "Before=torchlift-nginx.service" in server
+    stop = re.search(r"docker stop --time (\d+)", server)
+    assert stop
+    given = server_settings.Settings()
+    assert given.drain_delay_seconds + given.drain_timeout_seconds < int(stop[1])
+    timeout = re.search(r"TimeoutStopSec=(\d+)", server)
+    assert timeout and int(timeout[1]) > int(stop[1])
