@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from settings import REPO_ROOT, Settings
 
 REPORT = REPO_ROOT / "build" / "proof"
 DEPLOY = ("deploy", "--all", "--require-approval", "never", "--progress", "events")
+MODELS_ASKED = 2
+"""Of a multi-model endpoint; the second shows that one is not the other's."""
 TEXTS = ("The soup was cold and the waiter rude.", "What a lovely evening!")
 
 
@@ -42,18 +45,18 @@ def prove(arguments: argparse.Namespace, settings: Settings, console: Console) -
 
     example: torchlift prove trial
 
-    IAM: what `preflight`, `cdk deploy`, `status`, `invoke` and `teardown` need
+    IAM: what `preflight`, `cdk deploy`, `status`, `invoke`, `models list`, `encode` and `teardown` need
     """
     account = Account(settings)
     if account.stacks():
         raise CommandFailed(f"deployment {account.deployment} is there already: a proof begins with nothing.")
-    question = f"Deploy {account.deployment} in {account.region}, train, serve, and destroy it? This costs money."
+    question = f"Deploy {account.deployment} in {account.region}, build, serve, and destroy it? This costs money."
     if not arguments.yes and not confirmed(console, question):
         raise CommandFailed("nothing was deployed.")
     folder = REPORT / account.deployment
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[tuple[Step, str, float]] = []
-    for number, step in enumerate(_steps(arguments.deployment), start=1):
+    for number, step in enumerate(steps(arguments.deployment, settings), start=1):
         console.print(f"{number}. {step.claim}", markup=False, highlight=False)
         started = time.monotonic()
         status = _run(step.command, folder / f"{number}.log")
@@ -68,7 +71,8 @@ def prove(arguments: argparse.Namespace, settings: Settings, console: Console) -
     return 0 if all(seen == "seen" for _, seen, _ in rows) else 1
 
 
-def _steps(deployment: str) -> list[Step]:
+def steps(deployment: str, settings: Settings) -> list[Step]:
+    """What is run, in order, for the workloads that the settings have."""
     torchlift = [sys.executable, "-m", "operations.cli"]
 
     return [
@@ -78,12 +82,12 @@ def _steps(deployment: str) -> list[Step]:
             needed=False,
         ),
         Step(
-            claim="AWS takes the templates; images build; user data boots; roles suffice; training trains, signals and "
-            "ends; the endpoint serves the right answers (VerifyEndpoint)",
+            claim="AWS takes the templates; images build; user data boots; roles suffice; training trains and the engine "
+            "is built on its GPU, and both signal and end; the endpoints serve the right answers (VerifyEndpoint)",
             command=cdk.command(*DEPLOY, deployment=deployment),
         ),
         Step(claim="The stacks say what they put out", command=[*torchlift, "status", deployment]),
-        Step(claim="A client gets answers through the API", command=[*torchlift, "invoke", deployment, *TEXTS]),
+        *_questions(torchlift, deployment, settings),
         Step(
             claim="What AWS made is what the templates say: nothing is left to change",
             command=cdk.command("diff", "--fail", deployment=deployment),
@@ -99,6 +103,23 @@ def _steps(deployment: str) -> list[Step]:
             command=[*torchlift, "teardown", deployment, "--yes"],
         ),
     ]
+
+
+def _questions(torchlift: list[str], deployment: str, settings: Settings) -> Iterator[Step]:
+    if settings.sentiment is not None:
+        command = [*torchlift, "invoke", deployment, *TEXTS]
+        yield Step(claim="A client gets answers of the sentiment endpoint through the API", command=command)
+    encoding = settings.text_encoding
+    if encoding is not None and encoding.mode == "multi-model":
+        yield Step(
+            claim="The models of the multi-model endpoint lie in its prefix, each with its engine",
+            command=[*torchlift, "models", "list", deployment],
+        )
+        for name in encoding.model_names[:MODELS_ASKED]:
+            yield Step(
+                claim=f"Triton loads the engine of {name} on first use and encodes by it",
+                command=[*torchlift, "encode", deployment, name, *TEXTS],
+            )
 
 
 def _run(command: list[str], log: Path) -> int:
