@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from settings.endpoint_models import MOST_CHALLENGERS, Challenger, DataCapture, EndpointUpdate
+from settings.question_answering_models import QuestionAnswering
 from settings.section import AwsId, Fraction, PositiveInt, Section, Version
 from settings.sources import Source, parse_source
 from settings.text_encoding_models import TextEncoding
@@ -235,3 +236,4 @@ class Settings(Section):
     training: Training | None = Field(default=None, description="a [training] section")
     sentiment: Sentiment | None = Field(default=None, description="a [sentiment.endpoint] section")
     text_encoding: TextEncoding | None = Field(default=None, description="a [text_encoding] section")
+    question_answering: QuestionAnswering | None = Field(default=None, description="a [question_answering] section")

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 # Importing them registers their rules.
-from settings import deployment_rules, endpoint_rules, text_encoding_rules, training_rules, update_rules
+from settings import (
+    deployment_rules,
+    endpoint_rules,
+    question_answering_rules,
+    text_encoding_rules,
+    training_rules,
+    update_rules,
+)
 from settings.rule import RULES, Rule, nearest
 
 __all__ = [
@@ -12,6 +19,7 @@ __all__ = [
     "deployment_rules",
     "endpoint_rules",
     "nearest",
+    "question_answering_rules",
     "text_encoding_rules",
     "training_rules",
     "update_rules",

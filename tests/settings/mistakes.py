@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.settings.question_answering_mistakes import QUESTION_ANSWERING
 from tests.settings.text_encoding_mistakes import TEXT_ENCODING
 
 SUBNETS = [f"subnet-0123456789abcdef{number}" for number in range(3)]
@@ -220,4 +221,5 @@ MISTAKES: dict[str, tuple[dict[str, object], str, str, str]] = {
         challenger(instance_type="ml.c7g.large"), f"{ENDPOINT}.workers", "2 vCPUs", "1 to 2",
     ),
     **TEXT_ENCODING,
+    **QUESTION_ANSWERING,
 }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from settings import Problem, SettingsError, load_settings
 from tests.settings.mistakes import CANARY, ENDPOINT, LINEAR, MISTAKES, SKIP, VERSION, VPC, challenger
+from tests.settings.question_answering_mistakes import ACCOUNT, CERTIFICATE, SECRET, asked
 from tests.settings.text_encoding_mistakes import ENCODER
 from tests.stacks.synthesis import edited
 
@@ -100,6 +101,10 @@ def test_settings_are_frozen() -> None:
             f"{ENCODER}.high_resolution_concurrency": 8.0,
         },
         {"text_encoding.precision": "int8", "text_encoding.calibration_texts": "s3://bucket/texts/"},
+        asked(),
+        asked(num_cores=2, null_threshold="none", compiler_args="--auto-cast 'none'", zones=["us-west-2a"]),
+        asked(null_threshold=-1, dtype="bfloat16", num_models_per_server=2),
+        asked(certificate_arn=CERTIFICATE.format(region="us-west-2", account=ACCOUNT), token_secret_arn=SECRET),
     ],
 )
 def test_right_ones(changes: dict[str, object], tmp_path: Path) -> None:
