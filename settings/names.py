@@ -8,10 +8,30 @@ from collections.abc import Mapping
 
 STACK_PREFIX = "Torchlift-"
 
-JOBS = ("hub-mirror", "sentiment-image", "sentiment-train", "serving-image", "sentiment-package")
+QUESTION_ANSWERING_FLEET = "question-answering-fleet"
+JOBS = (
+    "hub-mirror",
+    "sentiment-image",
+    "sentiment-train",
+    "serving-image",
+    "sentiment-package",
+    "question-answering-trace-image",
+    "question-answering-trace",
+    "question-answering-image",
+    "nginx-image",
+    "neuron-monitor-image",
+    QUESTION_ANSWERING_FLEET,
+)
 INSTANCE_JOBS = ("sentiment-train",)
 """Those that run on an instance and report their end themselves; the others are builds."""
-REPOSITORIES = ("sentiment-training", "sentiment-serving")
+REPOSITORIES = (
+    "sentiment-training",
+    "sentiment-serving",
+    "question-answering-trace",
+    "question-answering-serving",
+    "nginx",
+    "neuron-monitor",
+)
 
 TAG_DEPLOYMENT = "torchlift:deployment"
 TAG_WORKLOAD = "torchlift:workload"
@@ -22,6 +42,8 @@ OUTPUT_WEIGHTS = "WeightsUri"
 OUTPUT_INTERACTIVE_INSTANCE = "InteractiveInstanceId"
 OUTPUT_SENTIMENT_ENDPOINT = "SentimentEndpointName"
 OUTPUT_SENTIMENT_DASHBOARD = "SentimentDashboardUrl"
+OUTPUT_QUESTION_ANSWERING_URL = "QuestionAnsweringUrl"
+OUTPUT_QUESTION_ANSWERING_DASHBOARD = "QuestionAnsweringDashboardUrl"
 
 MAIN_VARIANT = "AllTraffic"
 """The variant that every endpoint has: an update with guardrails must find the old one under its name."""
@@ -69,6 +91,11 @@ def endpoint_prefix(deployment: str, workload: str) -> str:
 def dashboard_name(deployment: str, workload: str) -> str:
     """The CloudWatch dashboard of a workload; fixed, because people look for it."""
     return f"torchlift-{deployment}-{workload}"
+
+
+def fleet_models_key(workload: str, build: str) -> str:
+    """Key in the artifact bucket of the list of models that a fleet's servers follow; `build`: the trace's hash."""
+    return f"fleet/{workload}/{build}/models.json"
 
 
 def captured_prefix(workload: str) -> str:
