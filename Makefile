@@ -48,7 +48,7 @@ lint: $(DEV) ## formatting, types, import rules, scripts, Dockerfiles
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	hadolint $$(git ls-files '*Dockerfile')
 
-bench: $(DEV) $(NODE) ## side-by-side measurements: make bench ONLY=P4
+bench: $(DEV) $(NODE) $(TRITON) ## side-by-side measurements: make bench ONLY=P4
 	python -m benchmarks --only "$(ONLY)"
 
 clean: ## remove everything that the other targets made

@@ -28,8 +28,8 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"ours {self.ours:.2f} s, other {self.other:.2f} s (medians of {self.repeats}): "
-            f"ratio {self.ratio:.2f} ({self.low:.2f} to {self.high:.2f})"
+            f"ours {self.ours:.3g} s, other {self.other:.3g} s (medians of {self.repeats}): "
+            f"ratio {self.ratio:.3g} ({self.low:.3g} to {self.high:.3g})"
         )
 
 
@@ -51,8 +51,8 @@ def compare(ours: Callable[[], None], other: Callable[[], None], *, repeats: int
         unit="seconds",
         low=round(min(ratios), 3),
         high=round(max(ratios), 3),
-        ours=round(statistics.median(one for one, _ in pairs), 3),
-        other=round(statistics.median(two for _, two in pairs), 3),
+        ours=round(statistics.median(one for one, _ in pairs), 4),
+        other=round(statistics.median(two for _, two in pairs), 4),
         repeats=repeats,
         command=command,
     )

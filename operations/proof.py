@@ -82,8 +82,9 @@ def steps(deployment: str, settings: Settings) -> list[Step]:
             needed=False,
         ),
         Step(
-            claim="AWS takes the templates; images build; user data boots; roles suffice; training trains and the engine "
-            "is built on its GPU, and both signal and end; the endpoints serve the right answers (VerifyEndpoint)",
+            claim="AWS takes the templates; images build; user data boots; roles suffice; training trains and the "
+            "engine is built on its GPU, and both signal and end; the endpoints serve the right answers "
+            "(VerifyEndpoint)",
             command=cdk.command(*DEPLOY, deployment=deployment),
         ),
         Step(claim="The stacks say what they put out", command=[*torchlift, "status", deployment]),
