@@ -19,16 +19,17 @@ from rich.console import Console
 
 from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
-from operations import encoding, endpoint, proof, status
+from operations import advising, encoding, endpoint, proof, status
 from operations.failure import CommandFailed, sentence
 from operations.models import commands as models
 from operations.preflight.commands import preflight
 from operations.teardown import commands as teardowns
 from operations.versions import commands as versions
 from settings import Settings, SettingsError, load_settings
+from settings.question_answering_models import BERT_BASE_MIB
 
 EXIT_OK, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
-Command = Callable[[argparse.Namespace, Settings, Console], int]
+Command = Callable[[argparse.Namespace, Settings, Console], int] | Callable[[argparse.Namespace, None, Console], int]
 STATUSES = "exit status: 0 done, 1 failed (one sentence on standard error), 2 wrong usage, 130 interrupted"
 
 
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     console = Console()
     try:
-        return int(arguments.command(arguments, load_settings(arguments.deployment), console))
+        settings = None if arguments.deployment is None else load_settings(arguments.deployment)
+        return int(arguments.command(arguments, settings, console))
     except SettingsError as error:
         print(error, file=sys.stderr)
     except (ClientError, BotoCoreError) as error:
@@ -63,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="name", required=True, metavar="COMMAND")
     _add(commands, "check", check)
     _add(commands, "preflight", preflight)
+    advise = _add(commands, "advise", advising.compare, deployment=None)
+    advise.add_argument("--models-per-core", type=int, default=1, metavar="K", help="on each NeuronCore (default: 1)")
+    advise.add_argument(
+        "--weights-mib", type=float, default=BERT_BASE_MIB, metavar="N", help="of one model (default: BERT base, 420)"
+    )
+    advise.add_argument("--shapes", type=int, default=9, metavar="N", help="batch sizes times lengths (default: 9)")
+    advise.add_argument("--json", action="store_true", help="print JSON, memory in MiB")
     _add(commands, "status", status.show)
     invoke = _add(commands, "invoke", endpoint.invoke)
     invoke.add_argument("text", nargs="+", help="a text to classify; quote it")
@@ -121,9 +130,12 @@ def _add_versions(commands: Any) -> None:
 
 
 def _add(
-    commands: Any, name: str, command: Command, *, deployment: str = "the deployment to work on"
+    commands: Any, name: str, command: Command, *, deployment: str | None = "the deployment to work on"
 ) -> argparse.ArgumentParser:
-    """A subcommand that does `command`, with the first line of its docstring as help and the rest below it."""
+    """A subcommand that does `command`, with the first line of its docstring as help and the rest below it.
+
+    :param deployment: help of the argument; None for a command that works on no deployment
+    """
     first, _, rest = (inspect.getdoc(command) or "").partition("\n\n")
     sub: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -132,8 +144,11 @@ def _add(
         epilog="\n\n".join(_filled(paragraph) for paragraph in [*rest.split("\n\n"), STATUSES] if paragraph),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sub.add_argument("deployment", help=f"{deployment}: a file in deployments/, without .toml; or a path to a .toml")
-    sub.set_defaults(command=command)
+    if deployment is not None:
+        sub.add_argument(
+            "deployment", help=f"{deployment}: a file in deployments/, without .toml; or a path to a .toml"
+        )
+    sub.set_defaults(command=command, deployment=None)
     return sub
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from model_code.serving.neuron_cores import INF2_CORES_PER_DEVICE, device_of
+from model_code.serving.neuron_cores import INF2_CORES_PER_DEVICE, device_of, port_of
 from settings.hardware import EC2_TYPES, Hardware, instance
 
 INF2_TYPES: Final = tuple(name for name, item in EC2_TYPES.items() if item.neuron_cores)
@@ -26,7 +26,7 @@ VCPUS_PER_SERVER: Final = 2
 """One for the event loop and the thread that waits for the core, one for tokenizing."""
 MOST_TOKENIZER_THREADS: Final = 8
 
-__all__ = ["Advice", "advise", "cores_of", "device_of", "served_cores", "tokenizer_threads"]
+__all__ = ["Advice", "advise", "cores_of", "device_of", "port_of", "served_cores", "tokenizer_threads"]
 
 
 @dataclass(frozen=True, kw_only=True)
