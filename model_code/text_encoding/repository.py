@@ -147,26 +147,50 @@ def check(
     return engine
 
 
+def check_for_cpu(path: Path, *, name: str = "") -> None:
+    """Check an archive as `write_for_cpu` makes it. Raises RepositoryError with every reason, or ArchiveError."""
+    name = name or path.name.removesuffix(".tar.gz")
+    with tempfile.TemporaryDirectory() as work:
+        root = Path(work) / "model"
+        folder, config, found = _opened(root, archive.unpack(path, root), name=name)
+        for file in ("model.py", "model.onnx") if folder is not None else ():
+            if not (root / name / "1" / file).is_file():
+                found.append(f"{name}/1/{file} is missing")
+    if config is not None and config.backend != "python":
+        found.append(f"backend is '{config.backend or config.platform}': without a GPU it is 'python'")
+    if found:
+        raise RepositoryError(f"{path.name}: " + "; ".join(found))
+
+
 def _check(root: Path, members: Sequence[str], *, name: str) -> tuple[Engine | None, list[str]]:
     """The engine, if it can be read, and what is wrong inside the archive."""
+    folder, config, found = _opened(root, members, name=name)
+    if folder is None or config is None:
+        return None, found
+    try:
+        engine = engines.read(folder / engines.FILE)
+    except EngineError as error:
+        return None, [*found, str(error).replace(f"{root}/", "")]
+    return engine, found + model_config.problems(config, engine) + _plan_problems(folder, engine)
+
+
+def _opened(root: Path, members: Sequence[str], *, name: str) -> tuple[Path | None, Config | None, list[str]]:
+    """The one folder of an unpacked archive and its config, if it can be read, and what is wrong with either."""
     tops = sorted({member.split("/")[0] for member in members})
     if len(tops) != 1 or not (root / tops[0]).is_dir():
-        return None, [
-            f"its root holds {', '.join(tops) or 'nothing'}: it must hold the model's folder and nothing else"
-        ]
+        held = ", ".join(tops) or "nothing"
+        return None, None, [f"its root holds {held}: it must hold the model's folder and nothing else"]
     folder = root / tops[0]
     found = [] if tops[0] == name else [f"its folder is '{tops[0]}': it must have the model's name, '{name}'"]
     if not (folder / "config.pbtxt").is_file():
-        return None, [*found, f"{tops[0]}/config.pbtxt is missing"]
+        return folder, None, [*found, f"{tops[0]}/config.pbtxt is missing"]
     try:
         config = model_config.parse((folder / "config.pbtxt").read_text(encoding="utf-8"))
-        engine = engines.read(folder / engines.FILE)
-    except (ConfigError, EngineError) as error:
-        return None, [*found, str(error).replace(f"{root}/", "")]
+    except ConfigError as error:
+        return folder, None, [*found, str(error)]
     if config.name != tops[0]:
         found.append(f"config.pbtxt names the model '{config.name}': its folder is '{tops[0]}'")
-    found += model_config.problems(config, engine)
-    return engine, found + _plan_problems(folder, engine)
+    return folder, config, found
 
 
 def _plan_problems(folder: Path, engine: Engine) -> list[str]:

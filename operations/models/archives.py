@@ -16,6 +16,9 @@ from operations.failure import CommandFailed
 from operations.models.store import MAX_BYTES
 from settings.hardware import ML_TYPES
 
+NO_TENSORRT = "none"
+"""What engine.json says when ONNX Runtime serves on a CPU: the local run, which has no GPU."""
+
 
 @contextmanager
 def checked(
@@ -36,18 +39,25 @@ def checked(
             repository.check_name(name)
             path = repository.pack(Path(work) / f"{name}.tar.gz", folder) if folder else archive
             assert path is not None, "one of the two is required"
-            engine = repository.check(
-                path,
-                name=name,
-                tensorrt=own.tensorrt,
-                compute_capability=own.compute_capability,
-                gpu_memory=gpu_memory(own.gpu),
-            )
+            engine = _checked(path, name, own)
         except (RepositoryError, ConfigError, ArchiveError, OSError) as error:
             raise CommandFailed(f"nothing was uploaded: {error}") from None
         if path.stat().st_size > MAX_BYTES:
             raise CommandFailed(f"nothing was uploaded: {path} is larger than {MAX_BYTES:,} bytes.")
         yield path, engine
+
+
+def _checked(path: Path, name: str, own: Engine) -> Engine:
+    if own.tensorrt == NO_TENSORRT:
+        repository.check_for_cpu(path, name=name)
+        return own
+    return repository.check(
+        path,
+        name=name,
+        tensorrt=own.tensorrt,
+        compute_capability=own.compute_capability,
+        gpu_memory=gpu_memory(own.gpu),
+    )
 
 
 def gpu_memory(gpu: str) -> int:

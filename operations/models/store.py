@@ -61,7 +61,7 @@ class Store:
             parameter = names.parameter_name(account.deployment, WORKLOAD, "models")
             raise CommandFailed(
                 f"deployment '{account.deployment}' has no multi-model endpoint in {account.region}: the SSM parameter "
-                f"{parameter} does not exist."
+                f'{parameter} does not exist. With mode = "single-model" the one model is part of the deploy.'
             )
         self.bucket, _, self.prefix = url.removeprefix("s3://").partition("/")
 

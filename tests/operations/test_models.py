@@ -13,7 +13,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from model_code import archive
-from model_code.text_encoding import repository
+from model_code.text_encoding import model_config, repository
 from operations.cli import main
 from operations.models.archives import gpu_memory
 from operations.models.store import WAITING
@@ -265,6 +265,23 @@ def test_without_an_endpoint_or_an_engine_it_is_said(
     client("s3").delete_object(Bucket=bucket, Key=engine)
     assert add("enc-0", enc) == 1
     assert "Deploy first" in capsys.readouterr().err and keys(bucket) == set()
+
+
+def test_where_no_gpu_serves_models_are_for_the_cpu(
+    account: None, enc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = made.engine(tensorrt="none", gpu="CPU, by ONNX Runtime", compute_capability="none", precision="fp32")
+    bucket = deployed.multi_model("dev", without)
+    assert add("enc-0", enc) == 1, "an engine"
+    printed = capsys.readouterr().err
+    assert "backend is 'tensorrt_plan': without a GPU it is 'python'" in printed
+    assert "enc-0/1/model.onnx is missing" in printed and keys(bucket) == set()
+    config = model_config.make("enc-7", made.engine())
+    path, _ = repository.write_for_cpu(tmp_path / "cpu", made.encoder(tmp_path / "7.onnx", 7), config)
+    assert add("enc-8", path) == 1
+    assert "its folder is 'enc-7'" in capsys.readouterr().err
+    assert add("enc-7", path) == 0 and keys(bucket) == {f"{PREFIX}enc-7.tar.gz"}
+    assert rows(capsys)[0]["gpu"] == "CPU, by ONNX Runtime"
 
 
 def test_how_many_are_loaded_is_told_and_what_may_not_be_seen(

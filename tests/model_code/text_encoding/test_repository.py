@@ -238,6 +238,17 @@ def test_the_config_for_the_cpu_differs_in_nothing_but_who_runs_it() -> None:
     assert derived.dynamic_batching == config.dynamic_batching
 
 
+def test_an_archive_for_the_cpu_is_checked_as_one(engine: Path, tmp_path: Path) -> None:
+    config = model_config.make("enc-0", models.engine())
+    path, _ = repository.write_for_cpu(tmp_path / "cpu", models.encoder(tmp_path / "0.onnx", 0), config)
+    repository.check_for_cpu(path)
+    assert make(engine, tmp_path / "out") == 0
+    with pytest.raises(RepositoryError, match=r"1/model.py is missing; .*backend is 'tensorrt_plan'"):
+        repository.check_for_cpu(tmp_path / "out" / "enc-0.tar.gz")
+    with pytest.raises(RepositoryError, match=r"engine\.json: not an engine\.json"):
+        check(path)
+
+
 def test_an_unknown_dtype_is_refused() -> None:
     with pytest.raises(KeyError):
         model_config.make("enc-0", models.engine(inputs={"input_ids": Tensor(dtype="bool", dims=(-1, -1))}))
