@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,11 @@ from botocore.exceptions import ClientError
 from model_code import archive
 from model_code.text_encoding import model_config, repository
 from operations.cli import main
+from operations.encoding import encode
 from operations.models.archives import gpu_memory
+from operations.models.commands import add_model, list_models, remove_model
 from operations.models.store import WAITING
+from settings import REPO_ROOT
 from tests.operations import deployed
 from tests.operations.deployed import BUILD, client
 from tests.operations.deployed import MODELS as PREFIX
@@ -312,3 +317,14 @@ def test_how_many_are_loaded_is_told_and_what_may_not_be_seen(
     denied = True
     assert main(["models", "list", "dev"]) == 0
     assert "not allowed: cloudwatch:GetMetricData" in capsys.readouterr().out
+
+
+def test_the_documented_policy_is_what_the_commands_ask_for() -> None:
+    document = (REPO_ROOT / "docs/text-encoding.md").read_text()
+    policy = json.loads(document.partition("```json")[2].partition("```")[0])
+    granted: set[str] = set()
+    for statement in policy["Statement"]:
+        actions = statement["Action"]
+        granted |= {actions} if isinstance(actions, str) else set(actions)
+    helps = [inspect.getdoc(command) or "" for command in (list_models, add_model, remove_model, encode)]
+    assert granted == {action for text in helps for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", text)}
