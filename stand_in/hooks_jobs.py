@@ -46,11 +46,17 @@ def _builds(hooks: Hooks, executor: Executor) -> None:
 def _groups(hooks: Hooks, executor: Executor) -> None:
     def follow(call: Call) -> None:
         executor.instances.follow(call.region)
+        executor.fleets.follow(call.region)
 
     for action in GROUP_ACTIONS:
         hooks.after("autoscaling", action, follow)
     # moto replaces an instance of a group that was terminated through EC2.
     hooks.after("ec2", "TerminateInstances", follow)
+    hooks.after(
+        "elasticloadbalancing",
+        "DeleteLoadBalancer",
+        lambda call: executor.fleets.follow_load_balancers(call.region),
+    )
 
 
 def _endpoints(hooks: Hooks, executor: Executor) -> None:

@@ -131,13 +131,16 @@ class Registry:
     def _load(self, entry: Entry) -> Loaded:
         """Load, run every compiled shape and compare; on the loader's thread, its batches on the inference thread."""
         started = time.monotonic()
-        model = self._workload.load(folder_of(entry.source, cache=Path(self._settings.cache_dir)))
+        model = self._workload.load(self._folder(entry))
         costs: dict[tuple[int, int], float] = {}
         for batch, length in model.shapes:
             run = partial(_timed, model, batch, length)
             costs[batch, length] = min(self._core.call(run) for _ in range(WARM_UP_RUNS))
         log("model loaded", model=entry.name, source=entry.source, seconds=round(time.monotonic() - started, 3))
         return Loaded(entry, model, costs)
+
+    def _folder(self, entry: Entry) -> Path:
+        return folder_of(entry.source, cache=Path(self._settings.cache_dir), root=Path(self._settings.model_root))
 
     async def _retire(self, loaded: Loaded) -> None:
         """Let go of a model when the last request that has it is answered."""

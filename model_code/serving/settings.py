@@ -41,6 +41,8 @@ class Settings:
         process ends after so many seconds without
     :param drain_delay_seconds: after SIGTERM /readyz is 503 for so long before the port closes
     :param drain_timeout_seconds: then requests in flight have so long to finish
+    :param model_root: folders of models.json are looked for below it: `/`, or where an image's files lie on a machine
+        that runs no containers
     :param cache_dir: where models from S3 are kept
     :param token: bearer token that requests must bring; or
     :param token_file: a file that holds it
@@ -66,6 +68,7 @@ class Settings:
     ready_timeout_seconds: float = 0.0
     drain_delay_seconds: float = 1.0
     drain_timeout_seconds: int = 30
+    model_root: str = "/"
     cache_dir: str = str(Path(tempfile.gettempdir()) / "torchlift-models")
     token: str = ""
     token_file: str = ""

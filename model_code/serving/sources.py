@@ -38,12 +38,16 @@ def s3_client() -> Any:
     return boto3.client("s3")
 
 
-def folder_of(source: str, *, cache: Path) -> Path:
-    """The model's folder; copies it from S3 first when it is there. Blocks. Raises SourceError."""
+def folder_of(source: str, *, cache: Path, root: Path = Path("/")) -> Path:
+    """The model's folder, an absolute one below `root`; copies it from S3 first when it is there. Blocks.
+
+    Raises SourceError.
+    """
     if not is_s3(source):
-        if not Path(source).is_dir():
-            raise SourceError(f"{source}: no such folder")
-        return Path(source)
+        folder = root / source.lstrip("/") if source.startswith("/") else Path(source)
+        if not folder.is_dir():
+            raise SourceError(f"{folder}: no such folder")
+        return folder
     target = cache / hashlib.sha256(source.encode()).hexdigest()[:32]
     if not target.is_dir():
         partial = target.with_name(f"{target.name}.partial-{os.getpid()}")

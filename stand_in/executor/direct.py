@@ -31,6 +31,10 @@ JOBS = {
     "sentiment-train": DirectJob(code=IN_IMAGE),
     "serving-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "sentiment-package": DirectJob(),
+    "question-answering-trace-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "question-answering-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "nginx-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "neuron-monitor-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
 }
 
 

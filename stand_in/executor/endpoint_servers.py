@@ -78,7 +78,7 @@ def _start(
     site: Site, region: str, endpoint: str, variant: Mapping[str, Any], cancelled: threading.Event
 ) -> ModelServer:
     container = container_of(region, variant)
-    _require_image(site, container.image)
+    require_image(site, container.image)
     _require_model_data(site, region, container.model_data_url)
     try:
         line = direct.server(container.image)
@@ -103,7 +103,7 @@ def _start(
     return server
 
 
-def _require_image(site: Site, image: str) -> None:
+def require_image(site: Site, image: str) -> None:
     """An image of our own account must be in its repository; what other accounts hold cannot be known here."""
     match = ECR_IMAGE.fullmatch(image)
     if match is None or match[1] != ACCOUNT:

@@ -10,6 +10,7 @@ from stand_in.executor import moto_gaps
 from stand_in.executor.builds import Builds
 from stand_in.executor.endpoints import Endpoints
 from stand_in.executor.faults import Faults
+from stand_in.executor.fleets import Fleets
 from stand_in.executor.instances import Instances
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
@@ -28,15 +29,17 @@ class Executor:
         self.builds = Builds(self.site, self.events, self.faults)
         self.instances = Instances(self.site, self.events, self.faults)
         self.endpoints = Endpoints(self.site)
+        self.fleets = Fleets(self.site)
 
     def state(self) -> dict[str, Any]:
         """The content of `/_torchlift/state`."""
         return {
             "jobs": [one.as_json() for one in self.site.registry.jobs()],
             "endpoints": [one.as_json() for one in self.endpoints.states()],
+            "fleets": self.fleets.states(),
             "processes": [vars(one) for one in self.site.registry.processes()],
         }
 
     def close(self) -> None:
         """End everything that was started here, and wait for it."""
-        together([self.builds.close, self.instances.close, self.endpoints.close, self.lambdas.close])
+        together([self.builds.close, self.instances.close, self.endpoints.close, self.fleets.close, self.lambdas.close])

@@ -10,6 +10,8 @@ from moto.autoscaling.models import FakeAutoScalingGroup, autoscaling_backends
 from stand_in.environment import ACCOUNT
 
 JOB_TAG = "torchlift:job"
+FLEET_JOB = "question-answering-fleet"
+"""The one group that runs for good: `fleets` follows it, and `instances` all others."""
 
 
 @dataclass(frozen=True, kw_only=True)

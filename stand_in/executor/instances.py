@@ -74,7 +74,8 @@ class Instances:
 
     def _read(self, key: Key) -> Group | None:
         with self._site.moto_lock:
-            return groups.read(*key)
+            group = groups.read(*key)
+        return None if group is not None and group.job == groups.FLEET_JOB else group
 
     def _end_gone(self, key: Key) -> None:
         group = self._read(key)

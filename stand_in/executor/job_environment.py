@@ -7,31 +7,32 @@ import shlex
 from contextlib import suppress
 
 MARK = "TORCHLIFT_JOB_ENV"
+FLEET_MARK = "TORCHLIFT_FLEET_ENV"
 
 
 class NoJobEnvironment(ValueError):
     """The user data carries no job's environment; the message says what is wrong with it."""
 
 
-def from_user_data(user_data: str | bytes) -> dict[str, str]:
-    """Read the here-document that user data writes to `/etc/torchlift/job.env`.
+def from_user_data(user_data: str | bytes, *, mark: str = MARK) -> dict[str, str]:
+    """Read the here-document that user data writes to `/etc/torchlift/job.env`, or with FLEET_MARK to fleet.env.
 
     It lies between a line that ends in `<<'TORCHLIFT_JOB_ENV'` and a line `TORCHLIFT_JOB_ENV`, one shell-quoted
     `NAME=value` after the other. `user_data` may be base64-encoded. Raises NoJobEnvironment.
     """
     lines = iter(_text(user_data).splitlines())
     for line in lines:
-        if line.rstrip().endswith(f"<<'{MARK}'"):
+        if line.rstrip().endswith(f"<<'{mark}'"):
             break
     else:
-        raise NoJobEnvironment("the user data writes no /etc/torchlift/job.env")
+        raise NoJobEnvironment(f"the user data has no here-document {mark}")
     document = []
     for line in lines:
-        if line == MARK:
+        if line == mark:
             break
         document.append(line)
     else:
-        raise NoJobEnvironment(f"the user data's here-document has no closing line {MARK}")
+        raise NoJobEnvironment(f"the user data's here-document has no closing line {mark}")
     return _assignments("\n".join(document))
 
 

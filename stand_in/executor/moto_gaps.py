@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from moto.autoscaling.responses import AutoScalingResponse
 from moto.awslambda.models import LambdaFunction
 from moto.codebuild.models import CodeBuildBackend
 from moto.core.responses import ActionResult
+from moto.core.types import Base64EncodedString
+from moto.ec2.models.launch_templates import LaunchTemplateVersion
+from moto.ec2.utils import parse_user_data
+from moto.elbv2.models import ELBv2Backend
 from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from stand_in.executor.activities import activities_of
 
+load_balancer_made: Callable[[str, str], str] | None = None
+"""Given region and ARN of a new Application Load Balancer it returns the DNS name. Set by the fleets."""
 _LOCK = threading.Lock()
 _done = False
 
@@ -31,6 +38,8 @@ def close() -> None:
         _endpoints_take_time_and_can_be_updated()
         _endpoints_keep_what_is_not_changed()
         _groups_have_activities()
+        _load_balancers_can_be_reached()
+        _later_versions_have_user_data()
 
 
 def _builds_keep_their_state() -> None:
@@ -141,3 +150,28 @@ def _groups_have_activities() -> None:
         return ActionResult({"Activities": [one for one in found if not wanted or one["ActivityId"] in wanted]})
 
     AutoScalingResponse.describe_scaling_activities = describe_scaling_activities
+
+
+def _load_balancers_can_be_reached() -> None:
+    """moto gives a load balancer a name that no resolver knows; here it is an address on loopback that answers."""
+    original = ELBv2Backend.create_load_balancer
+
+    def create_load_balancer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        if made.type == "application" and load_balancer_made is not None:
+            made.dns_name = load_balancer_made(self.region_name, made.arn)
+        return made
+
+    ELBv2Backend.create_load_balancer = create_load_balancer
+
+
+def _later_versions_have_user_data() -> None:
+    """moto takes the user data of a template's first version only: a group with a later one cannot launch."""
+    original = LaunchTemplateVersion.__init__
+
+    def __init__(self: Any, template: Any, number: int, data: dict[str, Any], description: str) -> None:
+        if data.get("UserData") and not isinstance(data["UserData"], Base64EncodedString):
+            data = {**data, "UserData": parse_user_data(data["UserData"])}
+        original(self, template, number, data, description)
+
+    LaunchTemplateVersion.__init__ = __init__

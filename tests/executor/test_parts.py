@@ -33,7 +33,7 @@ def test_user_data_as_text_and_encoded() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("#!/bin/bash\n", "writes no"),
+        ("#!/bin/bash\n", "has no here-document"),
         ("#!/bin/bash\ncat <<'TORCHLIFT_JOB_ENV'\nA=b\n", "no closing line"),
         ("#!/bin/bash\ncat <<'TORCHLIFT_JOB_ENV'\nA='b\nTORCHLIFT_JOB_ENV\n", "not quoted"),
         ("#!/bin/bash\ncat <<'TORCHLIFT_JOB_ENV'\nA b\nTORCHLIFT_JOB_ENV\n", "no NAME=value"),
