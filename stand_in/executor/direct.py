@@ -47,8 +47,8 @@ class DirectServer:
 
     program: str
     repositories: tuple[str, ...]
-    probe: bytes
-    """A request that a working model answers with 200: `/ping` proves nothing."""
+    probe: bytes = b""
+    """A request that a working model answers with 200: `/ping` proves nothing. Empty: the program makes its own."""
 
 
 SERVERS = (
@@ -57,6 +57,7 @@ SERVERS = (
         repositories=("sentiment-serving", "pytorch-inference", "pytorch-inference-arm64"),
         probe=json.dumps({"inputs": "Is the model there?"}).encode(),
     ),
+    DirectServer(program="Triton", repositories=("triton", "sagemaker-tritonserver")),
 )
 
 

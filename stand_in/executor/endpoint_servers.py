@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from moto.sagemaker.models import sagemaker_backends
 
 from stand_in.environment import ACCOUNT
-from stand_in.executor import direct, torchserve
+from stand_in.executor import direct, torchserve, triton_endpoint
 from stand_in.executor.endpoint_fleet import Variant, stop_server
 from stand_in.executor.java import NoJava
 from stand_in.executor.servers import CannotServe, Container, ModelServer, NotReady
@@ -36,7 +36,10 @@ class Program:
     hopeless: tuple[str, int] | None = None
 
 
-PROGRAMS = {"TorchServe": Program(start=torchserve.start, hopeless=torchserve.HOPELESS)}
+PROGRAMS = {
+    "TorchServe": Program(start=torchserve.start, hopeless=torchserve.HOPELESS),
+    "Triton": Program(start=triton_endpoint.start),
+}
 
 
 def start(
@@ -66,11 +69,15 @@ def container_of(region: str, variant: Mapping[str, Any]) -> Container:
         raise CannotDeploy(f"model {name} has no container")
     container = containers[0]
     source = container.get("ModelDataSource", {}).get("S3DataSource", {})
+    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
     return Container(
         model=name,
         image=str(container.get("Image", "")),
         model_data_url=str(container.get("ModelDataUrl") or source.get("S3Uri") or ""),
         environment={key: str(value) for key, value in (container.get("Environment") or {}).items()},
+        variant=str(variant.get("VariantName", "")),
+        multi_model=container.get("Mode") == "MultiModel",
+        cached=caching == "Enabled",
     )
 
 

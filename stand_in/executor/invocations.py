@@ -12,10 +12,12 @@ from stand_in.environment import ACCOUNT
 from stand_in.executor import endpoint_metrics
 from stand_in.executor.data_capture import Captures, Content
 from stand_in.executor.endpoint_fleet import Fleet
+from stand_in.executor.servers import Refused
 from stand_in.executor.site import Site
 from stand_in.hooks import Answer
 
-PASSED_ON = ("Content-Type", "Accept", "X-Amzn-Sagemaker-Custom-Attributes", "X-Amzn-Sagemaker-Target-Model")
+TARGET_MODEL = "X-Amzn-Sagemaker-Target-Model"
+PASSED_ON = ("Content-Type", "Accept", "X-Amzn-Sagemaker-Custom-Attributes", TARGET_MODEL)
 """Headers of the caller that the container sees, as `stand_in.server` spells them."""
 PASSED_BACK = ("content-type", "x-amzn-sagemaker-custom-attributes")
 TARGET_VARIANT = "X-Amzn-Sagemaker-Target-Variant"
@@ -92,11 +94,16 @@ def invoke(live: Fleet, *, region: str, name: str, headers: Mapping[str, str], b
     variant = live.choose(wanted)
     if variant is None:
         return Invocation(answer=_refusal(f"Variant {wanted} not found for endpoint {name}."))
+    if TARGET_MODEL in headers and not variant.server.container.multi_model:
+        message = f"Endpoint {name} is not a multi-model endpoint and does not support target model header."
+        return Invocation(answer=_refusal(message))
     passed_on = {key: headers[key] for key in PASSED_ON if headers.get(key)}
     began = time.monotonic()
     status, answer = 0, None
     try:
         answer = variant.server.post(body, passed_on)
+    except Refused as refused:
+        return Invocation(answer=_refusal(str(refused), status=refused.status, kind=refused.kind))
     except TimeoutError:
         message = "Your invocation timed out while waiting for a response from container primary."
         told = _model_error(region, name, 0, message)
@@ -131,8 +138,9 @@ def _model_error(region: str, name: str, status: int, original: str) -> Answer:
     return _json(424, "ModelError", document)
 
 
-def _refusal(message: str) -> Answer:
-    return _json(400, "ValidationError", {"ErrorCode": "VALIDATION_ERROR", "Message": message})
+def _refusal(message: str, *, status: int = 400, kind: str = "ValidationError") -> Answer:
+    code = {"ErrorCode": "VALIDATION_ERROR"} if kind == "ValidationError" else {}
+    return _json(status, kind, {**code, "Message": message})
 
 
 def _json(status: int, kind: str, document: Mapping[str, object]) -> Answer:

@@ -27,14 +27,30 @@ class NotReady(Exception):
     """The server did not answer an invocation in time; the message ends with its log's last lines."""
 
 
+class Refused(Exception):
+    """SageMaker refuses an invocation itself, so that no container is asked; `status` and `kind` are its error's."""
+
+    def __init__(self, message: str, *, status: int = 400, kind: str = "ValidationError") -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """What a SageMaker Model says about its container."""
+    """What a variant and its SageMaker Model say about the container.
+
+    :param model_data_url: a prefix when `multi_model`
+    :param cached: false when a multi-model container is to load and unload a model for each invocation
+    """
 
     model: str
     image: str
     model_data_url: str
     environment: Mapping[str, str]
+    variant: str = ""
+    multi_model: bool = False
+    cached: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,8 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from model_code.archive import ArchiveError, unpack
+from stand_in.executor import model_data
 from stand_in.executor.java import java_home
 from stand_in.executor.processes import spawn
 from stand_in.executor.servers import CannotServe, Container, ModelServer, free_ports
@@ -46,7 +45,7 @@ def start(site: Site, *, region: str, endpoint: str, container: Container) -> To
     scratch = _scratch(site)
     try:
         model = scratch / "base" / "model"
-        _fetch(site, region, container.model_data_url, model)
+        model_data.fetch(site, region, container.model_data_url, model)
         return _start(site, interpreter, scratch, region=region, endpoint=endpoint, container=container)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -89,24 +88,6 @@ def _scratch(site: Site) -> Path:
         return folder
     folder.rmdir()
     return Path(tempfile.mkdtemp(prefix="ts-"))
-
-
-def _fetch(site: Site, region: str, url: str, folder: Path) -> None:
-    if not url.startswith("s3://"):
-        raise CannotServe(f"ModelDataUrl is '{url}': this container needs s3://…/model.tar.gz")
-    bucket, _, key = url.removeprefix("s3://").partition("/")
-    folder.parent.mkdir(parents=True)
-    archive = folder.parent / "model.tar.gz"
-    client: Any = site.client("s3", region)
-    try:
-        client.download_file(bucket, key, str(archive))
-    except Exception as error:
-        raise CannotServe(f"cannot download the model data {url}: {error}") from error
-    try:
-        unpack(archive, folder)
-    except ArchiveError as error:
-        raise CannotServe(f"cannot unpack the model data {url}: {error}") from error
-    archive.unlink()
 
 
 def _version(interpreter: Path) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,7 +23,9 @@ from stand_in.executor.servers import Answer, CannotServe, NotReady, free_ports,
 
 LOOPBACK = Path(__file__).with_name("loopback.py")
 START_SECONDS = 60.0
+LOAD_SECONDS = 300.0
 TARGET = "X-Amzn-SageMaker-Target-Model"
+DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 # Variable of the container → (option, the script's default; None: not given then).
 OPTIONS = {
     "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": ("--model-namespacing={}", "true"),
@@ -38,7 +41,7 @@ OPTIONS = {
 
 
 class Triton:
-    """A running server in multi-model mode: models come and go through its SageMaker front end."""
+    """A running server; in multi-model mode models come and go through its SageMaker front end."""
 
     def __init__(self, *, child: Child, port: int, http_port: int | None) -> None:
         self.child = child
@@ -64,20 +67,24 @@ class Triton:
         `target` is the archive's name: from then on Triton knows the model by it alone.
         """
         body = json.dumps({"model_name": name, "url": str(folder)}).encode()
-        return self.request("POST", "/models", body, {"Content-Type": "application/json", TARGET: target})
+        headers = {"Content-Type": "application/json", TARGET: target}
+        return self.request("POST", "/models", body, headers, seconds=LOAD_SECONDS)
 
-    def invoke(self, name: str, body: bytes, headers: Mapping[str, str], *, target: str) -> Answer:
+    def invoke(self, name: str, body: bytes, headers: Mapping[str, str], *, target: str, seconds: float = 60) -> Answer:
         """One invocation of a loaded model."""
-        return self.request("POST", f"/models/{name}/invoke", body, {**headers, TARGET: target})
+        path = f"/models/{name}/invoke"
+        return self.request("POST", path, body, {**headers, TARGET: target}, seconds=seconds)
 
     def unload(self, name: str, *, target: str) -> Answer:
         """Unload a model; Triton answers when it is gone."""
-        return self.request("DELETE", f"/models/{name}", headers={TARGET: target})
+        return self.request("DELETE", f"/models/{name}", headers={TARGET: target}, seconds=LOAD_SECONDS)
 
-    def wait_until_ready(self, *, seconds: float = START_SECONDS) -> None:
-        """Block until /ping answers 200: without any model, as the container does. Raises NotReady."""
+    def wait_until_ready(self, *, seconds: float = START_SECONDS, cancelled: threading.Event | None = None) -> None:
+        """Block until /ping answers 200; in multi-model mode it does without any model. Raises NotReady."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.child.poll() is None:
+            if cancelled is not None and cancelled.is_set():
+                raise NotReady("cancelled")
             with suppress(OSError, http.client.HTTPException):
                 if self.request("GET", "/ping", seconds=5).status == 200:
                     return
@@ -95,26 +102,39 @@ def environment_folder(repo_root: Path) -> Path:
 
 
 def start(
-    *, venv: Path, scratch: Path, log: Path, environment: Mapping[str, str] | None = None, with_http: bool = False
+    *,
+    venv: Path,
+    scratch: Path,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    with_http: bool = False,
+    single: Path | None = None,
 ) -> Triton:
     """Start the server; it is not ready yet. `environment` is the container's. Raises CannotServe.
 
     :param scratch: an empty folder of its own
     :param with_http: also start Triton's own HTTP front end, for its statistics
+    :param single: the unpacked model data of single-model mode; multi-model mode without
     """
     packages = next(iter(sorted(venv.glob("lib/python3.*/site-packages"))), None)
     if packages is None or not (packages / "pytriton").exists():
         raise CannotServe(f"there is no Triton in {venv}: `make` builds its environment")
     backends, libraries = _backend(packages, scratch), _libraries(venv, packages)
-    (scratch / "models").mkdir()
     given = dict(environment or {})
+    loaded = []
+    if single is None:
+        # Each model is a repository of its own; this one only has to be there.
+        (scratch / "none").mkdir()
+    else:
+        given[DEFAULT_MODEL] = default_model(single, given)
+        loaded = [f"--load-model={given[DEFAULT_MODEL]}"]
     port, http_port = free_ports(2)
     web = ["--allow-http=true", "--http-address=127.0.0.1", f"--http-port={http_port}"]
     command = [
         sys.executable, str(LOOPBACK), str(packages / "pytriton" / "tritonserver" / "bin" / "tritonserver"),
         "--allow-sagemaker=true", "--allow-grpc=false", "--allow-metrics=false", "--model-control-mode=explicit",
-        f"--model-repository={scratch / 'models'}", f"--sagemaker-port={port}", f"--backend-directory={backends}",
-        *(web if with_http else ["--allow-http=false"]), *options(given),
+        f"--model-repository={single or scratch / 'none'}", f"--sagemaker-port={port}",
+        f"--backend-directory={backends}", *(web if with_http else ["--allow-http=false"]), *options(given), *loaded,
     ]  # fmt: skip
     variables = {
         "LANG": "C.UTF-8",
@@ -127,8 +147,8 @@ def start(
         "LD_LIBRARY_PATH": os.pathsep.join(str(folder) for folder in libraries),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        # What the script sets in multi-model mode: alive is enough, no model need be loaded.
-        "SAGEMAKER_TRITON_PING_MODE": given.get("SAGEMAKER_TRITON_OVERRIDE_PING_MODE", "live"),
+        # In multi-model mode alive is enough, since no model need be loaded.
+        "SAGEMAKER_TRITON_PING_MODE": given.get("SAGEMAKER_TRITON_OVERRIDE_PING_MODE", "ready" if single else "live"),
     }
     child = spawn(command, env=variables, cwd=scratch, log=log)
     return Triton(child=child, port=port, http_port=http_port if with_http else None)
@@ -138,6 +158,19 @@ def options(environment: Mapping[str, str]) -> list[str]:
     """The server's options that the container's script makes from its variables."""
     given = [(option, environment.get(name, default)) for name, (option, default) in OPTIONS.items()]
     return [option.format(value) for option, value in given if value is not None]
+
+
+def default_model(repository: Path, environment: Mapping[str, str]) -> str:
+    """The model that the container's script loads in single-model mode. Raises CannotServe as the script ends."""
+    if (repository / "config.pbtxt").is_file():
+        raise CannotServe("incorrect directory structure: the model data must hold the model's folder, not its files")
+    found = sorted(path.name for path in repository.iterdir() if path.is_dir())
+    named = environment.get(DEFAULT_MODEL)
+    if named and named not in found:
+        raise CannotServe(f"{DEFAULT_MODEL} is '{named}': the model data has no such folder ({', '.join(found)})")
+    if not named and len(found) != 1:
+        raise CannotServe(f"the model data has {len(found)} folders ({', '.join(found)}): set {DEFAULT_MODEL}")
+    return named or found[0]
 
 
 def _backend(packages: Path, scratch: Path) -> Path:

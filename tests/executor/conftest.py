@@ -11,6 +11,7 @@ import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -150,34 +151,45 @@ def listening_addresses(root: psutil.Process) -> dict[int, list[str]]:
     return found
 
 
+@contextmanager
+def running(folder: Path) -> Iterator[World]:
+    """A stand-in with its files in `folder`: the only one while it runs, since moto's services are the process's."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name, value in {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("MOTO_LAMBDA_USE_DOCKER", "false")
+        # Stacks are not what is tested here, and their providers need not load.
+        monkeypatch.setitem(sys.modules, "stand_in.cloudformation.protocol", ModuleType("protocol"))
+        monkeypatch.setattr("stand_in.lambda_runtime.RETRY_PAUSE_S", 0.1)
+        monkeypatch.setattr("werkzeug.serving.WSGIRequestHandler.log_request", lambda *_: None)
+        server = make_server("127.0.0.1", 0, app=lambda *_: [], threaded=True)
+        base_url = f"http://127.0.0.1:{server.server_port}"
+        executor = Executor(base_url=base_url, state_dir=folder / "state", repo_root=ROOT)
+        hooks, stacks = Hooks(), NoStacks(base_url)
+        hooks_jobs.install(hooks, executor)
+        moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
+        application = Application(moto=moto, cloudformation=stacks, hooks=hooks)
+        application.page("/_torchlift/state", lambda _: executor.state())
+        server.app = application
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        reset = urllib.request.Request(f"{base_url}/moto-api/reset", method="POST")
+        urllib.request.urlopen(reset, timeout=20).close()
+        world = World(base_url=base_url, executor=executor, mailbox=stacks.mailbox)
+        world.client("iam").create_role(RoleName="anything", AssumeRolePolicyDocument=TRUST)
+        try:
+            yield world
+        finally:
+            executor.close()
+            server.shutdown()
+            server.server_close()
+        assert executor.state()["processes"] == []
+
+
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    for name, value in {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MOTO_LAMBDA_USE_DOCKER", "false")
-    # Stacks are not what is tested here, and their providers need not load.
-    monkeypatch.setitem(sys.modules, "stand_in.cloudformation.protocol", ModuleType("protocol"))
-    monkeypatch.setattr("stand_in.lambda_runtime.RETRY_PAUSE_S", 0.1)
-    monkeypatch.setattr("werkzeug.serving.WSGIRequestHandler.log_request", lambda *_: None)
-    server = make_server("127.0.0.1", 0, app=lambda *_: [], threaded=True)
-    base_url = f"http://127.0.0.1:{server.server_port}"
-    executor = Executor(base_url=base_url, state_dir=tmp_path / "state", repo_root=ROOT)
-    hooks, stacks = Hooks(), NoStacks(base_url)
-    hooks_jobs.install(hooks, executor)
-    moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
-    application = Application(moto=moto, cloudformation=stacks, hooks=hooks)
-    application.page("/_torchlift/state", lambda _: executor.state())
-    server.app = application
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    urllib.request.urlopen(urllib.request.Request(f"{base_url}/moto-api/reset", method="POST"), timeout=20).close()
-    world = World(base_url=base_url, executor=executor, mailbox=stacks.mailbox)
-    world.client("iam").create_role(RoleName="anything", AssumeRolePolicyDocument=TRUST)
-    yield world
-    executor.close()
-    server.shutdown()
-    server.server_close()
-    assert executor.state()["processes"] == []
+def world(tmp_path: Path) -> Iterator[World]:
+    with running(tmp_path) as world:
+        yield world
 
 
 @pytest.fixture
