@@ -19,7 +19,8 @@ from model_code.text_encoding import client
 from model_code.text_encoding.client import EncodingError, Limits, Send
 from operations.account import Account
 from operations.failure import CommandFailed
-from operations.models.store import SUFFIX, WORKLOAD, Store
+from operations.models.build import SUFFIX, WORKLOAD, Build, describe, interface, single_model
+from operations.models.store import Store
 from settings import Settings, names
 
 VECTORS = ("sentence_embedding", "pooler_output")
@@ -40,28 +41,31 @@ def encode(arguments: argparse.Namespace, settings: Settings, console: Console) 
       torchlift encode dev bert-0 "The soup was cold." "Lovely place."
       torchlift encode dev bert-0 "The soup was cold." --json | jq '.[0].vector | length'
 
-    IAM: ssm:GetParameter, s3:ListBucket, s3:GetObject, kms:Decrypt, sagemaker:InvokeEndpoint
+    IAM: ssm:GetParameter, s3:ListBucket, s3:GetObject, kms:Decrypt, sagemaker:InvokeEndpoint; with mode =
+    "single-model" also sagemaker:DescribeEndpoint, sagemaker:DescribeEndpointConfig, sagemaker:DescribeModel
     """
     account = Account(settings)
-    store = Store(account)
     endpoint = account.parameter(WORKLOAD, "endpoint")
     if endpoint is None:
         parameter = names.parameter_name(account.deployment, WORKLOAD, "endpoint")
         raise CommandFailed(f"nothing is deployed: the SSM parameter {parameter} does not exist.")
-    limits, outputs = store.interface(arguments.model)
+    build, about, target = _found(account, endpoint, arguments.model)
+    if not about:
+        raise CommandFailed(f"nothing tells what {arguments.model} takes: neither its archive nor the build.")
+    limits, outputs = interface(about)
     output = _chosen(arguments.output, outputs, model=arguments.model)
     send = patient(client.sagemaker(endpoint, account.client("sagemaker-runtime")))
     with tempfile.TemporaryDirectory(prefix="torchlift-") as work:
         folder = arguments.tokenizer or Path(work)
         if arguments.tokenizer is None:
-            store.tokenizer(folder)
+            build.tokenizer(folder)
         elif not (folder / "tokenizer.json").is_file():
             raise CommandFailed(f"--tokenizer: {folder / 'tokenizer.json'} is missing.")
         try:
             rows = [
                 row
                 for part in batches(arguments.text, limits.max_batch)
-                for row in _ask(send, arguments, part, limits=limits, output=output, folder=folder)
+                for row in _ask(send, arguments, part, target=target, limits=limits, output=output, folder=folder)
             ]
         except EncodingError as error:
             raise CommandFailed(str(error)) from None
@@ -97,12 +101,36 @@ def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
     return [texts[start : start + size] for start in range(0, len(texts), size)]
 
 
+def _found(account: Account, endpoint: str, model: str) -> tuple[Build, dict[str, str], str]:
+    """The build, the model's engine in few words, and the endpoint's name of the model: none when it has but one."""
+    if account.parameter(WORKLOAD, "models") is None and (one := single_model(account, endpoint)) is not None:
+        name, build = one
+        if model != name:
+            raise CommandFailed(f"deployment '{account.deployment}' has no model '{model}'. It has: {name}.")
+        own = build.engine()
+        return build, describe(own) if own else {}, ""
+    store = Store(account)
+    return store.build, store.about(model) or describe_own(store), f"{model}{SUFFIX}"
+
+
+def describe_own(store: Store) -> dict[str, str]:
+    """The deployment's own engine: the best guess for an archive that somebody put there by hand."""
+    own = store.build.engine()
+    return describe(own) if own else {}
+
+
 def _ask(
-    send: Send, arguments: argparse.Namespace, texts: Sequence[str], *, limits: Limits, output: str, folder: Path
+    send: Send,
+    arguments: argparse.Namespace,
+    texts: Sequence[str],
+    *,
+    target: str,
+    limits: Limits,
+    output: str,
+    folder: Path,
 ) -> list[npt.NDArray[Any]]:
     inputs = client.tokenise(folder, texts, limits=limits)
-    model = f"{arguments.model}{SUFFIX}"
-    answer = client.encode(send, model, inputs, limits=limits, outputs=[output], binary=arguments.wire == "binary")[
+    answer = client.encode(send, target, inputs, limits=limits, outputs=[output], binary=arguments.wire == "binary")[
         output
     ]
     if output == "last_hidden_state" and arguments.output is None:

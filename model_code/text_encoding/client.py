@@ -144,7 +144,7 @@ def encode(
     body, content_type = build(inputs, outputs=outputs, binary=binary)
     status, answer_type, answer = send(model, body, content_type)
     if status != 200:
-        raise EncodingError(status, f"{model}: {_reason(answer) or _known(status)}")
+        raise EncodingError(status, f"{model or 'the model'}: {_reason(answer) or _known(status)}")
     return parse(answer, answer_type)
 
 
@@ -157,7 +157,10 @@ def encode_all(
 
 
 def sagemaker(endpoint: str, client: Any = None) -> Send:
-    """Send to a SageMaker endpoint; `client` is a boto3 sagemaker-runtime client."""
+    """Send to a SageMaker endpoint; `client` is a boto3 sagemaker-runtime client.
+
+    An endpoint that serves one model only is asked with an empty name.
+    """
     if client is None:
         import boto3
 
@@ -165,9 +168,8 @@ def sagemaker(endpoint: str, client: Any = None) -> Send:
 
     def send(model: str, body: bytes, content_type: str) -> tuple[int, str, bytes]:
         try:
-            answer = client.invoke_endpoint(
-                EndpointName=endpoint, TargetModel=model, Body=body, ContentType=content_type
-            )
+            target = {"TargetModel": model} if model else {}
+            answer = client.invoke_endpoint(EndpointName=endpoint, Body=body, ContentType=content_type, **target)
         except client.exceptions.ModelError as error:
             said = str(error.response.get("OriginalMessage", ""))
             return int(error.response.get("OriginalStatusCode", 500)), JSON, said.encode()

@@ -15,7 +15,8 @@ from operations.asking import confirmed
 from operations.failure import CommandFailed
 from operations.models import loaded
 from operations.models.archives import checked
-from operations.models.store import Model, Store, describe
+from operations.models.build import describe
+from operations.models.store import Model, Store
 from operations.progress import moving
 from settings import Settings
 
@@ -61,7 +62,7 @@ def add_model(arguments: argparse.Namespace, settings: Settings, console: Consol
     store = Store(Account(settings))
     name = arguments.model
     source = {"archive": arguments.archive, "folder": arguments.repository}
-    with checked(name, **source, own=store.engine()) as (archive, engine):
+    with checked(name, **source, own=store.build.engine()) as (archive, engine):
         size = archive.stat().st_size
         sha256 = content_sha256(archive)
         store.refuse_taken(name, sha256=sha256)
@@ -93,7 +94,11 @@ def remove_model(arguments: argparse.Namespace, settings: Settings, console: Con
     IAM: as `torchlift models list`, and s3:DeleteObject
     """
     store = Store(Account(settings))
-    name = store.get(arguments.model).name
+    name = arguments.model
+    store.about(name)
+    encoding = settings.text_encoding
+    if encoding is not None and name == encoding.model_names[0]:
+        raise CommandFailed(f"'{name}' stays: it is the model that a deploy asks whether the endpoint answers right.")
     target = f"s3://{store.bucket}/{store.key(name)}"
     if arguments.dry_run:
         _print_line(console, f"{target} would go. Nothing was removed.")

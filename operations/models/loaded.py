@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.failure import is_denied, sentence
-from operations.models.store import WORKLOAD
+from operations.models.build import WORKLOAD
 from settings import names
 
 MINUTES = 15

@@ -41,10 +41,11 @@ def _of_configuration(account: Account, name: str) -> Iterator[tuple[str, str]]:
     for variant in [*configuration["ProductionVariants"], *configuration.get("ShadowProductionVariants", [])]:
         model = sagemaker.describe_model(ModelName=variant["ModelName"])
         container = model.get("PrimaryContainer") or model["Containers"][0]
-        yield variant["VariantName"], version_of_package(account, _model_data(container))
+        yield variant["VariantName"], version_of_package(account, model_data(container))
 
 
-def _model_data(container: dict[str, Any]) -> str:
+def model_data(container: dict[str, Any]) -> str:
+    """Where a model's container has its archive from; empty without one."""
     source = container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri")
     return str(source or container.get("ModelDataUrl", ""))
 

