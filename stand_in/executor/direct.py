@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 IN_BUNDLE = ""
 """The job's code is all in its source bundle."""
@@ -23,6 +24,8 @@ class DirectJob:
     instead: str = ""
     """What takes the place of TORCHLIFT_COMMAND, for what cannot be done without Docker."""
     code: str = IN_BUNDLE
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """More of the job's environment."""
 
 
 JOBS = {
@@ -31,6 +34,9 @@ JOBS = {
     "sentiment-train": DirectJob(code=IN_IMAGE),
     "serving-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "sentiment-package": DirectJob(),
+    "triton-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "text-encoding-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    "text-encoding-engine": DirectJob(code=IN_IMAGE, variables={"TORCHLIFT_DEVICE": "cpu"}),
     "question-answering-trace-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "question-answering-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "nginx-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),

@@ -92,6 +92,7 @@ class JobRun:
             "TORCHLIFT_HOME": str(self.home),
             "TORCHLIFT_WORK": str(self.work),
             **({"TORCHLIFT_COMMAND": line.instead} if line.instead else {}),
+            **line.variables,
         }
 
     def run(self, *, started: Callable[[], None] | None = None) -> Ended:

@@ -30,9 +30,9 @@ class MultiModel(ModelServer):
     """Answers invocations that name a model; `stop()` also removes the models' folder."""
 
     def __init__(
-        self, site: Site, *, region: str, endpoint: str, container: Container, triton: Triton, version: str, work: Path
+        self, site: Site, *, region: str, endpoint: str, container: Container, triton: Triton, work: Path
     ) -> None:
-        super().__init__(child=triton.child, program="Triton", version=version, port=triton.port, container=container)
+        super().__init__(child=triton.child, program="Triton", version="", port=triton.port, container=container)
         self._endpoint = endpoint
         self._triton = triton
         self._work = work
@@ -71,6 +71,7 @@ class MultiModel(ModelServer):
     ) -> None:
         """Block until /ping answers, as SageMaker does: no model need be there. Raises NotReady."""
         self._triton.wait_until_ready(seconds=seconds, cancelled=cancelled)
+        self.version = self._triton.version
 
     def stop(self) -> None:
         super().stop()

@@ -10,6 +10,7 @@ import ctypes.util
 import http.client
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -90,6 +91,12 @@ class Triton:
                     return
             time.sleep(0.1)
         raise NotReady(f"Triton did not get ready. Its log {self.child.log} ends with: {tail(self.child.log)}")
+
+    @property
+    def version(self) -> str:
+        """The server's own, which it tells in its log when it is ready."""
+        found = re.search(r"server_version\W+([\d.]+)", self.child.log.read_text(errors="replace"))
+        return found[1] if found else "0 (not told)"
 
     def stop(self) -> None:
         """End the server and its models' processes."""

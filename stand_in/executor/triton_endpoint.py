@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
 import shutil
@@ -22,8 +21,8 @@ from stand_in.executor.triton import Triton
 class SingleModel(ModelServer):
     """One model, loaded at the start; `stop()` also removes its folder."""
 
-    def __init__(self, *, container: Container, server: Triton, version: str, work: Path, probe: bytes) -> None:
-        super().__init__(child=server.child, program="Triton", version=version, port=server.port, container=container)
+    def __init__(self, *, container: Container, server: Triton, work: Path, probe: bytes) -> None:
+        super().__init__(child=server.child, program="Triton", version="", port=server.port, container=container)
         self._server = server
         self._work = work
         self._probe = probe
@@ -34,6 +33,7 @@ class SingleModel(ModelServer):
         """Block until /ping answers, then until the model answers a request made from its config. Raises NotReady."""
         deadline = time.monotonic() + seconds
         self._server.wait_until_ready(seconds=seconds, cancelled=cancelled)
+        self.version = self._server.version
         left = max(1.0, deadline - time.monotonic())
         super().wait_until_ready(self._probe, seconds=left, hopeless=hopeless, cancelled=cancelled)
 
@@ -69,12 +69,9 @@ def _start(site: Site, work: Path, *, region: str, endpoint: str, container: Con
         environment={**container.environment, **({} if single else {"SAGEMAKER_MULTI_MODEL": "true"})},
         single=single,
     )
-    version = _version(venv)
     if single is not None:
-        return SingleModel(container=container, server=server, version=version, work=work, probe=probe)
-    return MultiModel(
-        site, region=region, endpoint=endpoint, container=container, triton=server, version=version, work=work
-    )
+        return SingleModel(container=container, server=server, work=work, probe=probe)
+    return MultiModel(site, region=region, endpoint=endpoint, container=container, triton=server, work=work)
 
 
 def request_for(model: Path) -> bytes:
@@ -96,10 +93,3 @@ def request_for(model: Path) -> bytes:
         data = ["" if kind == "BYTES" else 0] * math.prod(shape)
         inputs.append({"name": one.name, "shape": shape, "datatype": kind, "data": data})
     return json.dumps({"inputs": inputs}).encode()
-
-
-def _version(venv: Path) -> str:
-    """Of the wheel that brings the server."""
-    libraries = [str(path) for path in venv.glob("lib/python3.*/site-packages")]
-    found = next(iter(importlib.metadata.distributions(name="nvidia-pytriton", path=libraries)), None)
-    return f"(nvidia-pytriton {found.version})" if found else "unknown"

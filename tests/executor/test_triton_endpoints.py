@@ -264,3 +264,5 @@ def test_a_single_model_is_proved_by_an_invocation_of_its_own(encoders: Encoders
     wrong = {**quiet, "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "other"}
     failed = deploy(encoders.world, "misnamed", {"ModelDataUrl": data, "Environment": wrong})
     assert failed["EndpointStatus"] == "Failed" and "'other'" in failed["FailureReason"]
+    shown = {one["name"]: one for one in encoders.world.executor.state()["endpoints"]}
+    assert shown["single"]["program"] == "Triton" and shown["single"]["version"][0].isdigit()
