@@ -19,9 +19,10 @@ from rich.console import Console
 
 from model_code.sentiment.client import AnswerError
 from model_code.sentiment.protocol import RequestError
-from operations import advising, encoding, endpoint, proof, status
+from operations import advising, encoding, endpoint, proof, question, status
 from operations.failure import CommandFailed, sentence
 from operations.models import commands as models
+from operations.models import question_answering as fleet
 from operations.preflight.commands import preflight
 from operations.teardown import commands as teardowns
 from operations.versions import commands as versions
@@ -84,6 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     encode.add_argument("--wire", choices=("binary", "json"), default="binary", help="how tensors travel")
     encode.add_argument("--tokenizer", type=Path, metavar="FOLDER", help="tokenizer.json of another model than built")
     encode.add_argument("--json", action="store_true", help="print whole vectors as JSON")
+    ask = _add(commands, "ask", question.ask)
+    ask.add_argument("question", help="quote it")
+    context = ask.add_mutually_exclusive_group(required=True)
+    context.add_argument("--context", help="the text that has the answer")
+    context.add_argument("--context-file", type=Path, metavar="FILE", help="a UTF-8 file with it")
+    ask.add_argument("--model", help="a name that `torchlift models show` shows (default: one by weight)")
+    ask.add_argument("--url", help="another address of the fleet, such as a forwarded port's")
+    ask.add_argument("--json", action="store_true", help="print JSON")
     _add_models(commands)
     _add_versions(commands)
     prove = _add(commands, "prove", proof.prove)
@@ -96,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_models(commands: Any) -> None:
-    group = commands.add_parser("models", help="The models that an endpoint or a fleet serves: list, add, remove.")
+    group = commands.add_parser("models", help="The models that an endpoint or a fleet serves: list, show, change.")
     inner = group.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
     _add(inner, "list", models.list_models).add_argument("--json", action="store_true", help="print JSON")
     add, remove = _add(inner, "add", models.add_model), _add(inner, "remove", models.remove_model)
@@ -106,7 +115,15 @@ def _add_models(commands: Any) -> None:
     source = add.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", type=Path, metavar="FILE", help="a .tar.gz with the model's folder in it")
     source.add_argument("--repository", type=Path, metavar="FOLDER", help="a model's folder, with config.pbtxt in it")
+    source.add_argument(
+        "--traced", metavar="HASH", help="for question answering: a compiled model's 16 digits, or s3://…"
+    )
+    add.add_argument("--weight", type=float, help="with --traced: its share of requests without a name (default: 0)")
     remove.add_argument("--yes", action="store_true", help="do not ask")
+    remove.add_argument("--workload", choices=("text-encoding", fleet.WORKLOAD), default="text-encoding", help="whose")
+    _add(inner, "show", fleet.show_models).add_argument("--json", action="store_true", help="print JSON")
+    change = _add(inner, "set", fleet.set_weights)
+    change.add_argument("weights", nargs="+", metavar="NAME=WEIGHT", help="such as model_0=9; 0: asked by name only")
 
 
 def _add_versions(commands: Any) -> None:

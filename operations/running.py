@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.failure import error_code
+from operations.fleets import TAG_JOB
 from settings import names
 
-TAG_JOB = "torchlift:job"
 LINE = 120
 """Characters shown of a log line."""
 
@@ -89,7 +89,8 @@ def _instances(account: Account, resources: list[dict[str, Any]]) -> Iterator[st
     found = account.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=groups)
     for group in found["AutoScalingGroups"]:
         job = _job({tag["Key"]: tag["Value"] for tag in group.get("Tags", [])})
-        if job and group["DesiredCapacity"] > 0:
+        # The fleet runs for ever.
+        if job and job != names.QUESTION_ANSWERING_FLEET and group["DesiredCapacity"] > 0:
             yield job
 
 

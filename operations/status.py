@@ -9,21 +9,22 @@ from botocore.exceptions import ClientError
 from rich.console import Console
 from rich.table import Table
 
-from operations import running
+from operations import fleets, running
 from operations.account import Account
 from operations.failure import CommandFailed, is_denied, sentence
 from settings import Settings
 
 
 def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
-    """Show the stacks, the endpoints, alarms that ring and jobs that run.
+    """Show the stacks, the endpoints and the fleet, alarms that ring and jobs that run.
 
     example: torchlift status dev
 
     IAM: cloudformation:DescribeStacks, cloudformation:ListStackResources, ssm:GetParameter,
     sagemaker:DescribeEndpoint, cloudwatch:DescribeAlarms, codebuild:BatchGetProjects,
     codebuild:ListBuildsForProject, codebuild:BatchGetBuilds, autoscaling:DescribeAutoScalingGroups,
-    logs:DescribeLogStreams, logs:GetLogEvents; without the later ones the rest is shown
+    elasticloadbalancing:DescribeTargetHealth, logs:DescribeLogStreams, logs:GetLogEvents; without the later ones the
+    rest is shown
     """
     account = Account(settings)
     stacks = account.stacks()
@@ -31,7 +32,12 @@ def show(_: argparse.Namespace, settings: Settings, console: Console) -> int:
         raise CommandFailed(f"no stack of deployment '{account.deployment}' exists in {account.region}.")
     console.print(stack_table(stacks, account.deployment))
     resources = [item for stack in stacks for item in account.resources(stack["StackName"])]
-    for part in (running.endpoints(account), running.alarms(account, resources), running.jobs(account, resources)):
+    for part in (
+        running.endpoints(account),
+        fleets.fleet(account, resources),
+        running.alarms(account, resources),
+        running.jobs(account, resources),
+    ):
         try:
             for line in part:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)

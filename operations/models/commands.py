@@ -13,7 +13,7 @@ from model_code.archive import content_sha256
 from operations.account import Account
 from operations.asking import confirmed
 from operations.failure import CommandFailed
-from operations.models import loaded
+from operations.models import loaded, question_answering
 from operations.models.archives import checked
 from operations.models.build import describe
 from operations.models.store import Model, Store
@@ -46,7 +46,7 @@ def list_models(arguments: argparse.Namespace, settings: Settings, console: Cons
 
 
 def add_model(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    """Add a model to the text-encoding endpoint, without a deploy.
+    """Add a model to the text-encoding endpoint, or to the question-answering fleet, without a deploy.
 
     Checked before anything is sent: one folder in the archive; config.pbtxt by Triton's own message type; the plan's
     TensorRT version and GPU against those of the engine that serves; a name that no instance knows with other content.
@@ -55,10 +55,19 @@ def add_model(arguments: argparse.Namespace, settings: Settings, console: Consol
     examples:
       torchlift models add dev bert-5 --archive bert-5.tar.gz
       torchlift models add dev bert-5 --repository ./bert --dry-run
+      torchlift models add dev next --traced 0123456789abcdef --weight 1
+
+    To the fleet (--traced) goes a model that a deploy compiled before: every server loads it beside what it serves, and
+    gives it requests by weight (default 0: by name only). It must be whole, compiled for the fleet's cores by no later
+    Neuron SDK than the fleet's, and fit.
 
     IAM: ssm:GetParameter, s3:ListBucket, s3:ListBucketVersions, s3:GetObject, s3:GetObjectVersion, s3:PutObject,
     s3:DeleteObject, s3:AbortMultipartUpload, kms:Decrypt, kms:GenerateDataKey
     """
+    if arguments.traced is not None:
+        return question_answering.add_model(arguments, settings, console)
+    if arguments.weight is not None:
+        raise CommandFailed("--weight goes with --traced: a multi-model endpoint is asked by name only.")
     store = Store(Account(settings))
     name = arguments.model
     source = {"archive": arguments.archive, "folder": arguments.repository}
@@ -83,16 +92,22 @@ def add_model(arguments: argparse.Namespace, settings: Settings, console: Consol
 
 
 def remove_model(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
-    """Remove a model from those that the text-encoding endpoint can load.
+    """Remove a model from the text-encoding endpoint, or with --workload from the question-answering fleet.
 
     SageMaker has no call to unload one: an instance that has it loaded, or on its disk, goes on answering for it until
     it needs the room or is replaced. Let clients stop asking for it first. The bucket keeps the archive as an old
     object version for 30 days; the name is not free for other content.
 
-    example: torchlift models remove dev bert-5
+    A fleet's server lets a model go when its last request is answered.
+
+    examples:
+      torchlift models remove dev bert-5
+      torchlift models remove dev model_1 --workload question-answering
 
     IAM: as `torchlift models list`, and s3:DeleteObject
     """
+    if arguments.workload == question_answering.WORKLOAD:
+        return question_answering.remove_model(arguments, settings, console)
     store = Store(Account(settings))
     name = arguments.model
     store.about(name)

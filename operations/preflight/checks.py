@@ -160,6 +160,8 @@ def base_images(account: Account) -> Iterator[Row]:
         wanted.append(base_image("pytorch-inference-arm64"))
     if account.settings.text_encoding is not None:
         wanted.append(triton_release(account.settings.text_encoding.triton_release).image)
+    if account.settings.question_answering is not None:
+        wanted.append(base_image("pytorch-inference-neuronx"))
     for image in wanted:
         name = f"base image {image.repository}"
         try:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from operations.account import Account
 from operations.failure import is_denied, sentence
-from operations.preflight import checks, quotas
+from operations.preflight import access, checks, quotas
 from operations.preflight.row import Row
 from settings import Settings
 
@@ -26,6 +26,8 @@ CHECKS: tuple[Callable[[Account], Iterator[Row]], ...] = (
     checks.reservation,
     checks.machine_image,
     checks.base_images,
+    access.certificate,
+    access.secret,
     checks.people,
 )
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -43,7 +45,8 @@ def preflight(_: argparse.Namespace, settings: Settings, console: Console) -> in
     servicequotas:GetAWSDefaultServiceQuota, servicequotas:ListServiceQuotas,
     servicequotas:ListAWSDefaultServiceQuotas, cloudformation:DescribeStacks, ec2:DescribeVpcs,
     ec2:DescribeAddresses, ec2:DescribeNatGateways, ec2:DescribeInstanceTypeOfferings,
-    ec2:DescribeCapacityReservations, ec2:DescribeImages, ecr:DescribeImages
+    ec2:DescribeCapacityReservations, ec2:DescribeImages, ecr:DescribeImages, acm:DescribeCertificate,
+    secretsmanager:DescribeSecret
     """
     rows = look(Account(settings))
     table = Table(title=f"Preflight of {settings.deployment.name}", show_lines=True)

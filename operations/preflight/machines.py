@@ -1,4 +1,4 @@
-"""The EC2 instances that a deploy starts for its jobs, as the settings have them."""
+"""The EC2 instances that a deploy starts, for jobs and for the fleet, as the settings have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """One instance. `section` is that of the settings that names it; `zones` are those it may start in."""
+    """One or more instances. `section` is that of the settings that names them; `zones` are those they may start in."""
 
     section: str
     instance_type: str
@@ -18,11 +18,13 @@ class Machine:
     zones: tuple[str, ...]
     ami_id: str | None
     ami_parameter: str | None
+    instances: int = 1
 
 
 def machines(settings: Settings) -> Iterator[Machine]:
-    """One for the training and one for the engine's build, where the settings have them."""
+    """For the training, the engine's build and the fleet at its largest, where the settings have them."""
     training, encoding, zones = settings.training, settings.text_encoding, settings.network.zones
+    answering = settings.question_answering
     if training is not None and training.mode != "skip":
         yield Machine(
             section="training",
@@ -40,4 +42,14 @@ def machines(settings: Settings) -> Iterator[Machine]:
             zones=tuple(encoding.zones or zones),
             ami_id=encoding.ami_id,
             ami_parameter=encoding.ami_parameter,
+        )
+    if answering is not None:
+        yield Machine(
+            section="question_answering",
+            instance_type=answering.instance_type,
+            purchase=answering.purchase,
+            zones=tuple(answering.zones or zones),
+            ami_id=answering.ami_id,
+            ami_parameter=answering.ami_parameter,
+            instances=answering.max_instances,
         )

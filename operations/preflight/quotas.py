@@ -24,6 +24,8 @@ VCPU = {
     ("p", "spot"): ("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
     ("p5", "spot"): ("L-C4BD4855", "All P5 Spot Instance Requests"),
     ("g", "spot"): ("L-3819A6DF", "All G and VT Spot Instance Requests"),
+    ("i", "on-demand"): ("L-1945791B", "Running On-Demand Inf instances"),
+    ("i", "spot"): ("L-B5D1601B", "All Inf Spot Instance Requests"),
 }
 VPCS, ELASTIC_IPS, NAT_GATEWAYS = "L-F678F1CE", "L-0263D0A3", "L-FE5A380F"
 BUILDERS = ("Linux/Large", "ARM/Small", "ARM/Medium")
@@ -33,14 +35,14 @@ UPDATES = 2
 
 
 def job_vcpus(account: Account) -> Iterator[Row]:
-    """vCPU for each job's instance; a second one beside it in mode interactive would come after it."""
+    """vCPU for each job's instance and the largest fleet; the box of mode interactive would come after its job."""
     for machine in machines(account.settings):
         if machine.purchase == "capacity-block":
             continue
         family = machine.instance_type[0]
         spot_p5 = machine.purchase == "spot" and machine.instance_type.startswith("p5")
         code, name = VCPU["p5" if spot_p5 else family, machine.purchase]
-        needed = instance(machine.instance_type).vcpus
+        needed = machine.instances * instance(machine.instance_type).vcpus
         yield _row(f"{name} ({machine.section})", _value(account, "ec2", code), needed, unit="vCPU")
 
 

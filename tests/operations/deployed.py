@@ -129,3 +129,36 @@ def multi_model(deployment: str, engine: Engine) -> str:
             Name=names.parameter_name(deployment, "text-encoding", kind), Value=value, Type="String"
         )
     return bucket
+
+
+TRACE = "fedcba9876543210"
+
+
+def trace(bucket: str, hash: str, **about: Any) -> str:
+    """A compiled model as the trace job publishes it, a few bytes long; returns its prefix."""
+    files = {"tokenizer.json": b"{}", "reference.npz": b"r", "model-1x64.pt": b"weights", "model-4x64.pt": b"weights"}
+    shapes = [{"batch": batch, "length": 64, "file": f"model-{batch}x64.pt"} for batch in (1, 4)]
+    document = {
+        "schema": 1, "task": "question-answering", "source": f"hf://owner/name@{hash}", "backend": "neuronx",
+        "neuron_sdk": "2.31.1", "tokenizer_files": ["tokenizer.json"], "shapes": shapes, **about,
+    }  # fmt: skip
+    files["model.json"] = json.dumps(document).encode()
+    listed = [{"path": name, "size": len(body), "sha256": ""} for name, body in files.items()]
+    files["manifest.json"] = json.dumps({"files": listed}).encode()
+    for name, body in files.items():
+        client("s3").put_object(Bucket=bucket, Key=f"neuron/question-answering/{hash}/{name}", Body=body)
+    return f"s3://{bucket}/neuron/question-answering/{hash}/"
+
+
+def fleet(deployment: str, models: list[dict[str, Any]] | None = None) -> str:
+    """A bucket with models.json and the model that the fleet was deployed with; returns the bucket."""
+    bucket, key = foundation(deployment), names.fleet_models_key("question-answering", TRACE)
+    trace(bucket, TRACE)
+    listed = models or [{"name": "model_0", "source": f"/opt/torchlift/models/{TRACE}", "weight": 1}]
+    client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps({"schema": 1, "models": listed}).encode())
+    client("ssm").put_parameter(
+        Name=names.parameter_name(deployment, "question-answering", "models"),
+        Value=f"s3://{bucket}/{key}",
+        Type="String",
+    )
+    return bucket

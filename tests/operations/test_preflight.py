@@ -13,10 +13,11 @@ from botocore.exceptions import ClientError
 
 from operations.account import Account
 from operations.cli import main
-from operations.preflight import checks, quotas
+from operations.preflight import access, checks, quotas
 from operations.preflight.commands import CHECKS, look
 from operations.preflight.row import Row
 from settings import Settings, load_settings
+from settings.question_answering_models import QuestionAnswering
 from tests.operations.deployed import client
 from tests.stacks.synthesis import Synthesized
 
@@ -54,7 +55,8 @@ def denied(operation: str, action: str) -> ClientError:
 def account(name: str = "dev", **training: Any) -> Account:
     settings: Settings = load_settings(name)
     assert settings.training is not None
-    changed = {"training": settings.training.model_copy(update=training), "text_encoding": None}
+    alone = {"text_encoding": None, "question_answering": None}
+    changed = {"training": settings.training.model_copy(update=training), **alone}
     return Account(settings.model_copy(update=changed))
 
 
@@ -63,7 +65,15 @@ def encoding_only(**encoding: Any) -> Account:
     settings = load_settings("dev")
     assert settings.text_encoding is not None
     left = settings.text_encoding.model_copy(update=encoding)
-    return Account(settings.model_copy(update={"training": None, "sentiment": None, "text_encoding": left}))
+    alone = {"training": None, "sentiment": None, "question_answering": None}
+    return Account(settings.model_copy(update={"text_encoding": left, **alone}))
+
+
+def answering_only(**answering: Any) -> Account:
+    """`dev` with nothing but question answering."""
+    section = QuestionAnswering(model="hf://a/b@1", ami_parameter="/aws/service/none/such", **answering)
+    only = {"training": None, "sentiment": None, "text_encoding": None, "question_answering": section}
+    return Account(load_settings("dev").model_copy(update=only))
 
 
 def only(rows: Any) -> Row:
@@ -166,6 +176,51 @@ def test_the_engines_machine_and_the_triton_image_are_looked_up(answer: Callable
     assert asked[0]["repositoryName"] == "sagemaker-tritonserver" and asked[0]["imageIds"] == [
         {"imageTag": "25.09-py3"}
     ]
+
+
+def test_the_fleet_at_its_largest_its_zones_its_ami_and_its_base_image(answer: Callable[..., None]) -> None:
+    asked: list[str] = []
+
+    def quota(kwargs: dict[str, Any]) -> dict[str, Any]:
+        asked.append(kwargs["QuotaCode"])
+        return {"Quota": {"Value": 12.0}}
+
+    answer(GetServiceQuota=quota, DescribeInstanceTypeOfferings={"InstanceTypeOfferings": [{"Location": "us-west-2a"}]})
+    row = only(quotas.job_vcpus(answering_only(max_instances=3)))
+    assert row.level == "pass" and row.name == "Running On-Demand Inf instances (question_answering)"
+    row = only(quotas.job_vcpus(answering_only(instance_type="inf2.8xlarge", purchase="spot")))
+    assert row.level == "fail" and row.found == "12 of 64 vCPU needed" and asked == ["L-1945791B", "L-B5D1601B"]
+    assert only(checks.offering(answering_only(zones=("us-west-2a",)))).level == "pass"
+    row = only(checks.offering(answering_only()))
+    assert row.level == "warn" and row.todo == "leave them out of question_answering.zones"
+    assert only(checks.machine_image(answering_only())).todo == "correct question_answering.ami_parameter"
+    answer(DescribeImages={"imageDetails": [{}]})
+    row = only(checks.base_images(answering_only()))
+    assert row.name == "base image pytorch-inference-neuronx" and "sdk2.31.1" in row.found
+
+
+def test_the_certificate_must_be_issued(answer: Callable[..., None]) -> None:
+    arn = "arn:aws:acm:us-west-2:123456789012:certificate/01234567-89ab-cdef-0123-456789abcdef"
+    assert list(access.certificate(answering_only())) == [] == list(access.certificate(account()))
+    for status, level in (("ISSUED", "pass"), ("PENDING_VALIDATION", "fail")):
+        answer(DescribeCertificate={"Certificate": {"Status": status, "DomainName": "qa.example.com"}})
+        row = only(access.certificate(answering_only(certificate_arn=arn)))
+        assert row.level == level and "qa.example.com" in row.found
+    answer(DescribeCertificate=ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "DescribeCertificate"))
+    assert only(access.certificate(answering_only(certificate_arn=arn))).todo == "correct certificate_arn"
+
+
+def test_the_secret_must_have_a_value() -> None:
+    secrets = client("secretsmanager")
+    assert list(access.secret(answering_only())) == [] == list(access.secret(account()))
+    arn = secrets.create_secret(Name="qa", SecretString="token")["ARN"]
+    empty = secrets.create_secret(Name="empty")["ARN"]
+    assert only(access.secret(answering_only(token_secret_arn=arn))).level == "pass"
+    assert "no value" in only(access.secret(answering_only(token_secret_arn=empty))).found
+    secrets.delete_secret(SecretId=arn)
+    assert "being deleted" in only(access.secret(answering_only(token_secret_arn=arn))).found
+    missing = "arn:aws:secretsmanager:us-west-2:123456789012:secret:none-AbCdEf"
+    assert only(access.secret(answering_only(token_secret_arn=missing))).level == "fail"
 
 
 def test_builders_of_each_kind_and_one_that_is_not_listed(answer: Callable[..., None]) -> None:

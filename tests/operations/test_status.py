@@ -116,3 +116,47 @@ def test_what_may_not_be_seen_is_said_and_the_rest_shown(
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     printed = shown(capsys)
     assert "not allowed: cloudwatch:DescribeAlarms" in printed and f"Endpoint {name}" in printed
+
+
+def fleet_of(*targets: dict[str, Any]) -> dict[str, Any]:
+    """AWS's answers about a fleet of three, one of them starting, with these targets."""
+    states = ("InService", "InService", "Pending:Wait")
+    group = {
+        "AutoScalingGroupName": "group", "MinSize": 1, "MaxSize": 4, "DesiredCapacity": 3,
+        "TargetGroupARNs": ["targets"],
+        "Tags": [{"Key": "torchlift:job", "Value": "question-answering-fleet"}],
+        "Instances": [{"LifecycleState": state} for state in states],
+    }  # fmt: skip
+    return {
+        "DescribeAutoScalingGroups": {"AutoScalingGroups": [group]},
+        "DescribeTargetHealth": {"TargetHealthDescriptions": list(targets)},
+    }
+
+
+def target(name: str, state: str, **more: str) -> dict[str, Any]:
+    return {"Target": {"Id": name}, "TargetHealth": {"State": state, **more}}
+
+
+@pytest.mark.usefixtures("name")
+def test_the_fleet_its_instances_and_why_one_is_unwell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Question answering" not in shown(capsys)
+    client("ssm").put_parameter(Name="/torchlift/dev/question-answering/url", Value="http://internal-x", Type="String")
+    unwell = target("i-2", "unhealthy", Reason="Target.Timeout", Description="Request\n timed out")
+    answers = fleet_of(target("i-1", "healthy"), unwell, target("i-3", "initial", Reason="Elb.RegistrationInProgress"))
+    real = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, kwargs: dict[str, Any]) -> Any:
+        return answers.get(operation) or real(self, operation, kwargs)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    lines = shown(capsys).splitlines()
+    start = lines.index("Question answering at http://internal-x (inside the VPC)")
+    assert lines[start + 1 : start + 5] == [
+        "  instances: 2 in service of 3 wanted (1 to 4), 1 Pending:Wait",
+        "  behind the load balancer: 1 healthy, 1 initial, 1 unhealthy",
+        "    i-2 unhealthy: Request timed out",
+        "    i-3 initial: Elb.RegistrationInProgress",
+    ]
+    assert not any(line.startswith("Running") for line in lines), "a fleet is no job that runs"
