@@ -38,6 +38,7 @@ SERVICES = (
     "codebuild",
     "ec2",
     "ecr",
+    "elbv2",
     "events",
     "iam",
     "kms",

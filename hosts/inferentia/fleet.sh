@@ -116,4 +116,6 @@ if ! wrong="$(python3 "$HOST/check.py" --address "127.0.0.1:$LISTEN" --cores "$T
   give_up "not every core answers: $(tr '\n' ' ' <<<"$wrong")"
 fi
 tell "$TORCHLIFT_CORES cores answer"
+# The load balancer looks every few seconds: an update ends an old host when this one has signalled.
+sleep "${TORCHLIFT_SETTLE_SECONDS:-0}"
 signal SUCCESS

@@ -120,6 +120,8 @@ class Operation:
             deletion_policy=spec.deletion_policy,
             replace_policy=spec.replace_policy,
             needs=needs,
+            creation_policy=spec.creation_policy,
+            update_policy=spec.update_policy,
         )
         try:
             declared = resolver.resolve(spec.properties)

@@ -44,6 +44,10 @@ class Context:
     generate_name: Callable[[str], str]
     logical_id: str = ""
     resource_type: str = ""
+    creation_policy: Mapping[str, Any] = field(default_factory=dict)
+    update_policy: Mapping[str, Any] = field(default_factory=dict)
+    signals: str = ""
+    """Address of the box in which SignalResource puts what is said to this resource; empty when it awaits nothing."""
     made: Callable[[str], None] = lambda _: None
     """Providers tell the physical id as soon as something exists: what fails after that is taken back all the same."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from stand_in.cloudformation import views
 from stand_in.cloudformation.account import DELETED
 from stand_in.cloudformation.change_set_api import ChangeSetActions, NotFound, Params, Result
@@ -66,6 +68,19 @@ class CloudFormation(ChangeSetActions):
             operation.delete(retain=params.get("RetainResources", ()))
 
         self._run(stack, "DELETE", DELETABLE, work)
+        return {}
+
+    def signal_resource(self, params: Params, region: str) -> Result:
+        """Only while the stack works on the resource: an instance that comes later is refused, as on AWS."""
+        stack, name = self._existing(params["StackName"], region), params["LogicalResourceId"]
+        if name not in stack.resources:
+            raise TemplateError(f"Resource {name} does not exist for stack {stack.name}")
+        box = stack.signals.get(name)
+        if box is None:
+            status = stack.status if not stack.status.endswith("IN_PROGRESS") else stack.resources[name].status
+            raise TemplateError(f"Stack:{stack.id} is in {status} state and cannot be signaled")
+        message = {"UniqueId": params["UniqueId"], "Status": params["Status"]}
+        self.mailbox.put("/_torchlift/" + box.partition("/_torchlift/")[2], "", json.dumps(message).encode())
         return {}
 
     def update_termination_protection(self, params: Params, region: str) -> Result:

@@ -32,6 +32,8 @@ class ResourceState:
     deletion_policy: str = "Delete"
     replace_policy: str = "Delete"
     needs: set[str] = field(default_factory=set)
+    creation_policy: dict[str, Any] = field(default_factory=dict)
+    update_policy: dict[str, Any] = field(default_factory=dict)
     new: bool = False
     """Made by the operation that made this state, be it for the first time or in another one's place."""
     status: str = ""
@@ -79,6 +81,8 @@ class Stack:
     role_arn: str | None = None
     change_set_id: str | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
+    signals: dict[str, str] = field(default_factory=dict)
+    """{logical id: box} of the resources that wait for SignalResource now."""
 
     def set_status(self, status: str, reason: str = "") -> None:
         """Change the stack's state and write it into its history."""

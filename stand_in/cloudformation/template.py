@@ -51,6 +51,8 @@ class ResourceSpec:
     condition: str | None
     deletion_policy: str
     replace_policy: str
+    creation_policy: dict[str, Any]
+    update_policy: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,8 @@ def _resource(logical_id: str, spec: dict[str, Any]) -> ResourceSpec:
         condition=spec.get("Condition"),
         deletion_policy=spec.get("DeletionPolicy", "Delete"),
         replace_policy=spec.get("UpdateReplacePolicy", "Delete"),
+        creation_policy=spec.get("CreationPolicy") or {},
+        update_policy=spec.get("UpdatePolicy") or {},
     )
 
 

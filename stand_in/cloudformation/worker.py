@@ -78,10 +78,15 @@ class Worker:
 
     def _do(self, state: ResourceState, verb: str, work: Callable[[], Created]) -> None:
         self._stack.set_resource(state, f"{verb}_IN_PROGRESS")
+        # It may be signalled exactly as long as this takes.
+        if state.creation_policy or state.update_policy:
+            self._stack.signals[state.logical_id] = self.context.mailbox.open("signals")
         try:
             made = work()
         except Exception as error:
             raise self.failed(state, verb, error) from error
+        finally:
+            self.context.mailbox.close(self._stack.signals.pop(state.logical_id, ""))
         state.physical_id, state.attributes = made.physical_id, made.attributes
         self._stack.set_resource(state, f"{verb}_COMPLETE")
 
@@ -89,7 +94,15 @@ class Worker:
         def made(physical_id: str) -> None:
             state.physical_id = physical_id
 
-        return replace(self.context, logical_id=state.logical_id, resource_type=state.type, made=made)
+        return replace(
+            self.context,
+            logical_id=state.logical_id,
+            resource_type=state.type,
+            creation_policy=state.creation_policy,
+            update_policy=state.update_policy,
+            signals=self._stack.signals.get(state.logical_id, ""),
+            made=made,
+        )
 
 
 def _explain(error: Exception) -> None:

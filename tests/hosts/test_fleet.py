@@ -49,6 +49,13 @@ def test_a_boot_starts_everything_and_signals(host: Host) -> None:
     assert f"listen {host.variables['TORCHLIFT_LISTEN']} " in nginx and "/predictions_neuron_core_1/" in nginx
 
 
+def test_the_signal_comes_when_the_load_balancer_had_time(host: Host) -> None:
+    """Then the stack ends an old host."""
+    host.bench.program("sleep", 'echo "$1: $(ls "$TEST_FOLDER/signals" 2>/dev/null)" >>"$TEST_FOLDER/pauses"')
+    assert boot(host, TORCHLIFT_SETTLE_SECONDS="20").returncode == 0
+    assert (host.lines("pauses")[-1], host.signals()) == ("20: ", ["SUCCESS"])
+
+
 def test_a_second_boot_changes_nothing(host: Host) -> None:
     def files() -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in host.root.rglob("*") if path.is_file()}

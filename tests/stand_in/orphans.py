@@ -23,6 +23,7 @@ PARTS = {
     "AWS::EC2::SecurityGroupIngress": "AWS::EC2::SecurityGroup",
     "AWS::EC2::SubnetRouteTableAssociation": "AWS::EC2::RouteTable",
     "AWS::EC2::VPCGatewayAttachment": "AWS::EC2::InternetGateway",
+    "AWS::ElasticLoadBalancingV2::Listener": "AWS::ElasticLoadBalancingV2::LoadBalancer",
     "AWS::IAM::Policy": "AWS::IAM::Role",
     "AWS::KMS::Alias": "AWS::KMS::Key",
     "AWS::Lambda::Permission": "AWS::Lambda::Function",
@@ -169,6 +170,39 @@ def _scaling_group(aws: StandIn, name: str) -> Orphan:
         remove_template()
 
     return f"autoscaling_groups/{name}", undo
+
+
+@_makes("AWS::AutoScaling::ScalingPolicy")
+def _group_policy(aws: StandIn, name: str) -> Orphan:
+    client = aws.client("autoscaling")
+    _, remove_group = _scaling_group(aws, name)
+    client.put_scaling_policy(
+        AutoScalingGroupName=name, PolicyName=name, PolicyType="TargetTrackingScaling",
+        TargetTrackingConfiguration={
+            "PredefinedMetricSpecification": {"PredefinedMetricType": "ASGAverageCPUUtilization"}, "TargetValue": 5.0
+        },
+    )  # fmt: skip
+
+    def undo() -> None:
+        client.delete_policy(PolicyName=name)
+        remove_group()
+
+    return f"policies/{name}", undo
+
+
+@_makes("AWS::ElasticLoadBalancingV2::LoadBalancer")
+def _load_balancer(aws: StandIn, name: str) -> Orphan:
+    client, (_, subnet) = aws.client("elbv2"), _default_vpc(aws)
+    made = client.create_load_balancer(Name=name[:32], Subnets=[subnet])["LoadBalancers"][0]["LoadBalancerArn"]
+    return made, lambda: client.delete_load_balancer(LoadBalancerArn=made)
+
+
+@_makes("AWS::ElasticLoadBalancingV2::TargetGroup")
+def _target_group(aws: StandIn, name: str) -> Orphan:
+    client, (vpc, _) = aws.client("elbv2"), _default_vpc(aws)
+    made = client.create_target_group(Name=name[:32], Protocol="HTTP", Port=80, VpcId=vpc)
+    arn = made["TargetGroups"][0]["TargetGroupArn"]
+    return arn, lambda: client.delete_target_group(TargetGroupArn=arn)
 
 
 def _target(name: str) -> dict[str, str]:

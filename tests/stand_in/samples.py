@@ -314,10 +314,55 @@ def _compute(bucket: str, unique: str) -> Resources:
             "Type": "AWS::AutoScaling::AutoScalingGroup",
             "Properties": {
                 "AutoScalingGroupName": f"scaled-{unique}", "DesiredCapacity": "0",
-                "HealthCheckGracePeriod": 60, "HealthCheckType": "EC2", "MaxSize": "1",
+                "HealthCheckGracePeriod": 60, "HealthCheckType": "EC2", "MaxSize": "1", "CapacityRebalance": True,
+                "DefaultInstanceWarmup": 90, "MetricsCollection": [{"Granularity": "1Minute"}],
+                "TargetGroupARNs": [ref("Targets")],
                 "LaunchTemplate": {"LaunchTemplateId": ref("Template"), "Version": "1"}, "MinSize": "0",
                 "Tags": [{"Key": "Name", "PropagateAtLaunch": True, "Value": "scaled"}],
                 "VPCZoneIdentifier": [ref("Subnet")],
+            },
+        },
+    }  # fmt: skip
+
+
+def _balancing(unique: str) -> Resources:
+    return {
+        "Balancer": {
+            "Type": "AWS::ElasticLoadBalancingV2::LoadBalancer",
+            "Properties": {
+                "IpAddressType": "ipv4", "Name": f"lb-{unique}", "Scheme": "internal", "Type": "application",
+                "SecurityGroups": [ref("Group")],
+                "Subnets": [ref("Subnet")], "Tags": tags(Name="balancer"),
+                "LoadBalancerAttributes": [{"Key": "idle_timeout.timeout_seconds", "Value": "70"}],
+            },
+        },
+        "Targets": {
+            "Type": "AWS::ElasticLoadBalancingV2::TargetGroup",
+            "Properties": {
+                "Name": f"tg-{unique}",
+                "HealthCheckEnabled": True, "HealthCheckIntervalSeconds": 5, "HealthCheckPath": "/readyz",
+                "HealthCheckProtocol": "HTTP", "HealthCheckTimeoutSeconds": 4, "HealthyThresholdCount": 2,
+                "Matcher": {"HttpCode": "200"}, "Port": 8080, "Protocol": "HTTP", "TargetType": "instance",
+                "TargetGroupAttributes": [{"Key": "deregistration_delay.timeout_seconds", "Value": "75"}],
+                "Tags": tags(Name="targets"), "UnhealthyThresholdCount": 3, "VpcId": ref("Vpc"),
+            },
+        },
+        "Listener": {
+            "Type": "AWS::ElasticLoadBalancingV2::Listener",
+            "Properties": {
+                "DefaultActions": [{"TargetGroupArn": ref("Targets"), "Type": "forward"}],
+                "LoadBalancerArn": ref("Balancer"), "Port": 80, "Protocol": "HTTP",
+            },
+        },
+        "Grows": {
+            "Type": "AWS::AutoScaling::ScalingPolicy",
+            "Properties": {
+                "AutoScalingGroupName": ref("Scaled"), "EstimatedInstanceWarmup": 60,
+                "PolicyType": "TargetTrackingScaling",
+                "TargetTrackingConfiguration": {
+                    "PredefinedMetricSpecification": {"PredefinedMetricType": "ASGAverageCPUUtilization"},
+                    "TargetValue": 70,
+                },
             },
         },
     }  # fmt: skip
@@ -596,7 +641,7 @@ def handler(event, context):
 
 def before(bucket: str, unique: str) -> Resources:
     """Every type once. `bucket` holds `code.zip` with HANDLER."""
-    made = _network() | _storage(unique) | _permissions(unique) | _compute(bucket, unique)
+    made = _network() | _storage(unique) | _permissions(unique) | _compute(bucket, unique) | _balancing(unique)
     return made | _messages(unique) | _serving(unique) | _own(att("Function"))
 
 
@@ -647,8 +692,21 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "Instance": {"Tags": tags(x="y")},
     "Scaled": {
-        "MaxSize": "2", "HealthCheckGracePeriod": 90,
+        "MaxSize": "2", "HealthCheckGracePeriod": 90, "TargetGroupARNs": None,
         "Tags": [{"Key": "other", "PropagateAtLaunch": True, "Value": "changed"}],
+    },
+    "Balancer": {
+        "LoadBalancerAttributes": [{"Key": "idle_timeout.timeout_seconds", "Value": "90"}], "Tags": tags(x="y"),
+    },
+    "Targets": {
+        "HealthCheckPath": "/healthz", "Tags": tags(x="y"),
+        "TargetGroupAttributes": [{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}],
+    },
+    "Listener": {"Port": 8080},
+    "Grows": {
+        "TargetTrackingConfiguration": {
+            "PredefinedMetricSpecification": {"PredefinedMetricType": "ASGAverageCPUUtilization"}, "TargetValue": 50,
+        },
     },
     "Topic": {"DisplayName": "changed", "Tags": tags(x="y")},
     "TopicPolicy": {
@@ -692,6 +750,7 @@ ATTRIBUTES = {
     "Address": "AllocationId",
     "Alarm": "Arn",
     "Either": "Arn",
+    "Balancer": "LoadBalancerFullName",
     "Bucket": "RegionalDomainName",
     "Config": "EndpointConfigName",
     "Endpoint": "Id",
@@ -714,6 +773,7 @@ ATTRIBUTES = {
     "Subnet": "AvailabilityZone",
     "Table": "RouteTableId",
     "Target": "Id",
+    "Targets": "TargetGroupFullName",
     "Template": "LaunchTemplateId",
     "Topic": "TopicName",
     "Vpc": "DefaultSecurityGroup",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stand_in.cloudformation.registry import Context, Created, Properties, Resource, ResourceFailed, register
+from stand_in.cloudformation.resources.rolling_update import await_creation, replace_instances
 from stand_in.cloudformation.shapes import pick, unless_gone
 
 
@@ -17,13 +18,17 @@ class AutoScalingGroup(Resource):
     properties = frozenset(
         {
             "AutoScalingGroupName",
+            "CapacityRebalance",
+            "DefaultInstanceWarmup",
             "DesiredCapacity",
             "HealthCheckGracePeriod",
             "HealthCheckType",
             "LaunchTemplate",
             "MaxSize",
+            "MetricsCollection",
             "MinSize",
             "Tags",
+            "TargetGroupARNs",
             "VPCZoneIdentifier",
         }
     )
@@ -39,12 +44,31 @@ class AutoScalingGroup(Resource):
     def create(self, ctx: Context, logical_id: str, props: Properties) -> Created:
         name = props.get("AutoScalingGroupName") or ctx.generate_name(logical_id)
         tags = [{"ResourceId": name, "ResourceType": "auto-scaling-group", **tag} for tag in props.get("Tags", ())]
-        ctx.client("autoscaling").create_auto_scaling_group(AutoScalingGroupName=name, Tags=tags, **self._api(props))
+        client = ctx.client("autoscaling")
+        client.create_auto_scaling_group(
+            AutoScalingGroupName=name, Tags=tags, **pick(props, "TargetGroupARNs"), **self._api(props)
+        )
+        ctx.made(name)
+        self._collect(client, name, props)
+        await_creation(ctx)
         return Created(physical_id=name)
+
+    @staticmethod
+    def _collect(client: Any, name: str, props: Properties) -> None:
+        for collected in props.get("MetricsCollection", ()):
+            client.enable_metrics_collection(AutoScalingGroupName=name, **collected)
 
     def update(self, ctx: Context, physical_id: str, old: Properties, new: Properties) -> Created:
         client = ctx.client("autoscaling")
         client.update_auto_scaling_group(AutoScalingGroupName=physical_id, **self._api(new))
+        self._collect(client, physical_id, new)
+        for call, these, others in (
+            (client.detach_load_balancer_target_groups, old, new),
+            (client.attach_load_balancer_target_groups, new, old),
+        ):
+            arns = [arn for arn in these.get("TargetGroupARNs", ()) if arn not in others.get("TargetGroupARNs", ())]
+            if arns:
+                call(AutoScalingGroupName=physical_id, TargetGroupARNs=arns)
 
         def entries(props: Properties) -> list[dict[str, Any]]:
             kind = "auto-scaling-group"
@@ -55,11 +79,15 @@ class AutoScalingGroup(Resource):
             client.delete_tags(Tags=gone)
         if new.get("Tags"):
             client.create_or_update_tags(Tags=entries(new))
+        if old.get("LaunchTemplate") != new.get("LaunchTemplate"):
+            replace_instances(ctx, physical_id, new)
         return Created(physical_id=physical_id)
 
     @staticmethod
     def _api(props: Properties) -> dict[str, Any]:
-        made = pick(props, "HealthCheckGracePeriod", "HealthCheckType", "LaunchTemplate")
+        made = pick(props, "CapacityRebalance", "HealthCheckGracePeriod", "HealthCheckType", "LaunchTemplate")
+        if "DefaultInstanceWarmup" in props:
+            made["DefaultInstanceWarmup"] = int(props["DefaultInstanceWarmup"])
         for size in ("DesiredCapacity", "MaxSize", "MinSize"):
             if size in props:
                 made[size] = int(props[size])
@@ -78,7 +106,14 @@ class AutoScalingGroup(Resource):
         client = ctx.client("autoscaling")
         held = client.describe_auto_scaling_groups(AutoScalingGroupNames=[physical_id])["AutoScalingGroups"][0]
         template = held["LaunchTemplate"]
-        return pick(held, "AutoScalingGroupName", "HealthCheckGracePeriod", "HealthCheckType") | {
+        return pick(
+            held,
+            "AutoScalingGroupName",
+            "CapacityRebalance",
+            "HealthCheckGracePeriod",
+            "HealthCheckType",
+            "TargetGroupARNs",
+        ) | {
             "DesiredCapacity": str(held["DesiredCapacity"]),
             "LaunchTemplate": pick(template, "LaunchTemplateId", "Version"),
             "MaxSize": str(held["MaxSize"]),
