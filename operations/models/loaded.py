@@ -43,7 +43,11 @@ def lines(account: Account) -> Iterator[str]:
 def _figures(account: Account, endpoint: str) -> tuple[float | None, float | None]:
     """The most models that one instance had loaded, and the share of requests whose model was there."""
     until = datetime.now(UTC)
-    wanted = {"loaded": (INSTANCE, "LoadedModelCount", "Maximum"), "hits": (INVOCATION, "ModelCacheHit", "Average")}
+    wanted = {
+        "loaded": (INSTANCE, "LoadedModelCount", "Maximum"),
+        "hits": (INVOCATION, "ModelCacheHit", "Sum"),
+        "requests": (INVOCATION, "ModelCacheHit", "SampleCount"),
+    }
     dimensions = [
         {"Name": "EndpointName", "Value": endpoint},
         {"Name": "VariantName", "Value": names.MAIN_VARIANT},
@@ -53,7 +57,7 @@ def _figures(account: Account, endpoint: str) -> tuple[float | None, float | Non
             "Id": id,
             "MetricStat": {
                 "Metric": {"Namespace": namespace, "MetricName": metric, "Dimensions": dimensions},
-                "Period": MINUTES * 60,
+                "Period": 60,
                 "Stat": statistic,
             },
         }
@@ -62,6 +66,6 @@ def _figures(account: Account, endpoint: str) -> tuple[float | None, float | Non
     answer = account.client("cloudwatch").get_metric_data(
         MetricDataQueries=queries, StartTime=until - timedelta(minutes=MINUTES), EndTime=until
     )
-    # A period that is not aligned with the clock gives two values: the newest comes first.
-    values = {one["Id"]: one["Values"][0] for one in answer["MetricDataResults"] if one["Values"]}
-    return values.get("loaded"), values.get("hits")
+    values = {one["Id"]: one["Values"] for one in answer["MetricDataResults"]}
+    requests = sum(values.get("requests", []))
+    return max(values.get("loaded", []), default=None), sum(values["hits"]) / requests if requests else None

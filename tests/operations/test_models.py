@@ -311,7 +311,8 @@ def test_how_many_are_loaded_is_told_and_what_may_not_be_seen(
         if denied:
             said = "User: x is not authorized to perform: cloudwatch:GetMetricData"
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": said}}, operation)
-        return {"MetricDataResults": [{"Id": "loaded", "Values": [3.0, 9.0]}, {"Id": "hits", "Values": [0.875]}]}
+        minutes = {"loaded": [2.0, 3.0, 1.0], "hits": [7.0, 0.0], "requests": [7.0, 1.0]}
+        return {"MetricDataResults": [{"Id": id, "Values": values} for id, values in minutes.items()]}
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     denied = False
@@ -321,6 +322,7 @@ def test_how_many_are_loaded_is_told_and_what_may_not_be_seen(
     metrics = [one["MetricStat"]["Metric"] for one in asked[0]["MetricDataQueries"]]
     assert [(one["Namespace"], one["MetricName"]) for one in metrics] == [
         ("/aws/sagemaker/Endpoints", "LoadedModelCount"),
+        ("AWS/SageMaker", "ModelCacheHit"),
         ("AWS/SageMaker", "ModelCacheHit"),
     ]
     denied = True
