@@ -38,6 +38,11 @@ JOBS = {
     "text-encoding-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "text-encoding-engine": DirectJob(code=IN_IMAGE, variables={"TORCHLIFT_DEVICE": "cpu"}),
     "question-answering-trace-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
+    # The command's own launcher is Docker, and it compiles for Inf2.
+    "question-answering-trace": DirectJob(
+        code=IN_IMAGE, variables={"TORCHLIFT_LAUNCHER": "", "TORCHLIFT_MORE_OPTIONS": "--backend=cpu"}
+    ),
+    "question-answering-models": DirectJob(),
     "question-answering-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "nginx-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "neuron-monitor-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
