@@ -45,7 +45,7 @@ def prove(arguments: argparse.Namespace, settings: Settings, console: Console) -
 
     example: torchlift prove trial
 
-    IAM: what `preflight`, `cdk deploy`, `status`, `invoke`, `models list`, `encode` and `teardown` need
+    IAM: what `preflight`, `cdk deploy`, `status`, `invoke`, `models`, `encode` and `teardown` need
     """
     account = Account(settings)
     if account.stacks():
@@ -84,7 +84,7 @@ def steps(deployment: str, settings: Settings) -> list[Step]:
         Step(
             claim="AWS takes the templates; images build; user data boots; roles suffice; training trains and the "
             "engine is built on its GPU, and both signal and end; the endpoints serve the right answers "
-            "(VerifyEndpoint)",
+            "(VerifyEndpoint), the servers of a fleet before their instance signals",
             command=cdk.command(*DEPLOY, deployment=deployment),
         ),
         Step(claim="The stacks say what they put out", command=[*torchlift, "status", deployment]),
@@ -121,6 +121,12 @@ def _questions(torchlift: list[str], deployment: str, settings: Settings) -> Ite
                 claim=f"Triton loads the engine of {name} on first use and encodes by it",
                 command=[*torchlift, "encode", deployment, name, *TEXTS],
             )
+    if settings.question_answering is not None:
+        # Its load balancer is internal, so it is the hosts that ask: they signal after real answers, in the deploy.
+        yield Step(
+            claim="The models of the Inf2 fleet are those that its servers follow",
+            command=[*torchlift, "models", "show", deployment],
+        )
 
 
 def _run(command: list[str], log: Path) -> int:

@@ -22,6 +22,8 @@ def test_each_workload_of_the_settings_is_asked() -> None:
         assert any(line.startswith(start) for line in whole), start
     assert not any(line.startswith(("models", "encode")) for line in without)
     assert not any(" ".join(words).startswith("invoke") for words in asked(sentiment=None))
+    assert ["models", "show", "dev"] in asked(question_answering=object())
+    assert ["models", "show", "dev"] not in asked(question_answering=None)
 
 
 @pytest.mark.parametrize("command", asked(), ids=lambda words: " ".join(words[:3]))
