@@ -20,7 +20,7 @@ WORKLOAD = "question-answering"
 TOKEN = "TORCHLIFT_TOKEN"  # noqa: S105 - the variable's name
 INSIDE = (
     "The load balancer is internal: it answers inside the VPC only, and networks connected to it. From elsewhere, "
-    "forward a port through an instance of the fleet (docs/runbooks.md, Question answering) and give --url."
+    "forward a port through an instance of the fleet (docs/question-answering.md) and give --url."
 )
 
 

@@ -122,12 +122,15 @@ class Fleet:
         except (KeyError, TypeError, ValueError) as error:
             raise CommandFailed(f"{url}: not a compiled model as this version publishes it: {error!r}.") from None
 
-    def refuse_unfit(self, new: Trace, *, others: int) -> None:
-        """Raise CommandFailed when the fleet cannot hold a compiled model beside `others` more of its own.
+    def refuse_unfit(self, new: Trace, *, beside: Sequence[Entry]) -> None:
+        """Raise CommandFailed when the fleet cannot hold a compiled model beside those that it has.
 
-        It must be compiled as the fleet's own is, by no later Neuron SDK, and fit on the cores that the settings name.
+        It must be compiled as they are, by no later Neuron SDK, and fit on the cores that the settings name.
         """
-        own = self.trace(f"s3://{self.bucket}/{TRACES}{self.key.split('/')[-2]}/")
+        held = [self.trace(self.source(name)) for name in map(_hash, beside) if name]
+        if not held:
+            raise CommandFailed(f"nothing tells what {self.url} has already: no source in it names a compiled model.")
+        own = max(held, key=lambda one: _release(one.neuron_sdk))
         if new.backend != own.backend:
             raise CommandFailed(f"{new.url} is compiled for {new.backend}; the fleet's own model for {own.backend}.")
         if _release(new.neuron_sdk) > _release(own.neuron_sdk):
@@ -140,14 +143,14 @@ class Fleet:
             return
         found = inferentia.advise(
             section.instance_type,
-            others + 1,
-            weights_mib=(others * own.weights_mib + new.weights_mib) / (others + 1),
+            len(held) + 1,
+            weights_mib=sum(one.weights_mib for one in (*held, new)) / (len(held) + 1),
             shapes=1,
             num_cores=section.num_cores,
         )
         if found.refused:
             raise CommandFailed(
-                f"{others + 1} models do not fit on a core of {section.instance_type}: {' '.join(found.refused)} "
+                f"{len(held) + 1} models do not fit on a core of {section.instance_type}: {' '.join(found.refused)} "
                 "Remove one first, or take a larger type (torchlift advise)."
             )
 
@@ -164,6 +167,12 @@ class Fleet:
             raise CommandFailed(f"{url}: no {name} there, so no compiled model.") from None
         except ValueError as error:
             raise CommandFailed(f"s3://{self.bucket}/{key}: not valid JSON: {error}.") from None
+
+
+def _hash(entry: Entry) -> str | None:
+    """Of the compiled model: its prefix, and its folder in the serving image, end with it."""
+    found = re.search(r"/([0-9a-f]{16})/?$", entry.source)
+    return found[1] if found else None
 
 
 def _release(sdk: str | None) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ def add_model(arguments: argparse.Namespace, settings: Settings, console: Consol
     if any(entry.name == arguments.model for entry in entries):
         raise CommandFailed(f"nothing was changed: there is a model '{arguments.model}' already. Give another name.")
     trace = fleet.trace(fleet.source(arguments.traced))
-    fleet.refuse_unfit(trace, others=len(entries))
+    fleet.refuse_unfit(trace, beside=entries)
     sdk = f", Neuron SDK {trace.neuron_sdk}" if trace.neuron_sdk else ""
     _print_line(console, f"{trace.url}: {trace.model}, {trace.shapes} shapes, {trace.weights_mib:.0f} MiB{sdk}")
     if arguments.dry_run:

@@ -152,7 +152,7 @@ def trace(bucket: str, hash: str, **about: Any) -> str:
 
 def fleet(deployment: str, models: list[dict[str, Any]] | None = None) -> str:
     """A bucket with models.json and the model that the fleet was deployed with; returns the bucket."""
-    bucket, key = foundation(deployment), names.fleet_models_key("question-answering", TRACE)
+    bucket, key = foundation(deployment), names.fleet_models_key("question-answering", BUILD)
     trace(bucket, TRACE)
     listed = models or [{"name": "model_0", "source": f"/opt/torchlift/models/{TRACE}", "weight": 1}]
     client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps({"schema": 1, "models": listed}).encode())

@@ -14,12 +14,12 @@ from operations.cli import main
 from operations.models import fleet as fleets
 from settings import names
 from tests.operations import deployed
-from tests.operations.deployed import TRACE, client
+from tests.operations.deployed import BUILD, TRACE, client
 from tests.stacks.synthesis import edited
 
 pytestmark = pytest.mark.usefixtures("account")
-KEY = names.fleet_models_key("question-answering", TRACE)
-OTHER = "0123456789abcdef"
+KEY = names.fleet_models_key("question-answering", BUILD)
+OTHER = "0011223344556677"
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_reason(
     monkeypatch.setattr(fleets.Fleet, "trace", large)
     assert main(["models", "add", path, "large", "--traced", OTHER]) == 1
     error = capsys.readouterr().err
-    assert "3 models do not fit on a core of inf2.xlarge: A server needs" in error and "Remove one first" in error
+    assert "3 models do not fit on a core of inf2.xlarge: A core needs" in error and "Remove one first" in error
 
 
 def test_two_operators_do_not_overwrite_each_other(
@@ -184,3 +184,10 @@ def test_no_fleet_and_no_list(capsys: pytest.CaptureFixture[str]) -> None:
     client("s3").delete_object(Bucket=deployed.fleet("dev"), Key=KEY)
     assert main(["models", "show", "dev"]) == 1
     assert "the fleet's first deploy writes it" in capsys.readouterr().err
+
+
+def test_a_list_that_names_no_compiled_model_cannot_be_compared_with(capsys: pytest.CaptureFixture[str]) -> None:
+    bucket = deployed.fleet("dev", [{"name": "model_0", "source": "/models/by-hand"}])
+    deployed.trace(bucket, OTHER)
+    assert main(["models", "add", "dev", "next", "--traced", OTHER]) == 1
+    assert "nothing tells what" in capsys.readouterr().err
