@@ -14,10 +14,11 @@ from typing import Any
 from rich.console import Console
 
 from settings import load_settings, names
-from stand_in.demo import data, progress
+from stand_in.demo import data, progress, without
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.invocations import SentimentResult, invoke_sentiment
 from stand_in.demo.teardown import delete_bootstrap
+from stand_in.demo.text_encoding import EncoderResult, invoke_encoders
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import Inventory, Leftovers, leftovers, snapshot
 
@@ -32,6 +33,7 @@ class Results:
     seconds: dict[str, float] = field(default_factory=dict)
     stacks: list[dict[str, Any]] = field(default_factory=list)
     sentiment: SentimentResult | None = None
+    encoders: list[EncoderResult] = field(default_factory=list)
     leftovers: Leftovers | None = None
 
 
@@ -43,7 +45,7 @@ class Demo:
         self._build = root / "build"
         self._keep = keep
         self._console = console
-        self._settings = load_settings(DEPLOYMENT, root=root) if (root / "build/demo/data").exists() else None
+        self._deployment = DEPLOYMENT
         self.results = Results(mode=mode)
 
     def run(self) -> Results:
@@ -53,7 +55,8 @@ class Demo:
         shutil.rmtree(state_dir, ignore_errors=True)
         with self._phase("prepare", "the demo's base model and labelled sentences"):
             data.prepare(self._build / "demo", self._root / "node_modules")
-        region = load_settings(DEPLOYMENT, root=self._root).deployment.region
+        self._deployment = without.deployable(DEPLOYMENT, root=self._root, console=self._console)
+        region = load_settings(self._deployment, root=self._root).deployment.region
         with self._phase("start", "the stand-in for AWS"):
             context = stand_in(region=region, state_dir=state_dir, root=self._root)
             aws = context.__enter__()
@@ -65,7 +68,7 @@ class Demo:
         return self.results
 
     def _against(self, aws: StandIn) -> None:
-        cdk = Cdk(stand_in=aws, root=self._root, deployment=DEPLOYMENT, logs=self._build / "logs")
+        cdk = Cdk(stand_in=aws, root=self._root, deployment=self._deployment, logs=self._build / "logs")
         before = snapshot(aws)
         with self._phase("bootstrap", "cdk bootstrap"):
             cdk.bootstrap()
@@ -74,8 +77,12 @@ class Demo:
             progress.shown(self._console, aws),
         ):
             cdk.deploy()
-        with self._phase("invoke", "the endpoint"):
+        with self._phase("invoke", "the sentiment endpoint"):
             self.results.sentiment = invoke_sentiment(aws, DEPLOYMENT, console=self._console)
+        settings = load_settings(self._deployment, root=self._root)
+        if settings.text_encoding is not None:
+            with self._phase("encode", "the text-encoding endpoint"):
+                self.results.encoders = invoke_encoders(aws, settings, root=self._root, console=self._console)
         self.results.stacks = stacks_of(aws)
         if self._keep:
             self._linger(aws)
@@ -103,6 +110,7 @@ class Demo:
     source {exports.relative_to(self._root)}     # the AWS CLI, the CDK CLI and torchlift now talk to the stand-in
     torchlift status {DEPLOYMENT}
     torchlift invoke {DEPLOYMENT} "The soup was cold and the waiter rude."
+    torchlift models list {DEPLOYMENT}
     aws cloudformation describe-stacks --output table
     cdk diff -c deployment={DEPLOYMENT}
 """,
@@ -143,11 +151,14 @@ def write_report(results: Results, path: Path) -> None:
     import jsonschema
 
     assert results.sentiment is not None and results.leftovers is not None
+    workloads: dict[str, Any] = {"sentiment": results.sentiment.as_report()}
+    if results.encoders:
+        workloads["text-encoding"] = [one.as_report() for one in results.encoders]
     document = {
         "schema": 1,
         "mode": results.mode,
         "stacks": results.stacks,
-        "workloads": {"sentiment": results.sentiment.as_report()},
+        "workloads": workloads,
         "seconds": results.seconds,
         "leftovers": results.leftovers.found,
     }

@@ -29,6 +29,20 @@ def show(results: Results, console: Console) -> None:
             f"{sentiment.reviews_right} of {sentiment.reviews} reviews",
         )
         console.print(workloads)
+    if results.encoders:
+        encoders = Table(
+            "model",
+            "first request",
+            "binary p50",
+            "JSON p50",
+            "paraphrase",
+            "other subject",
+            title=f"Text encoding: {len(results.encoders)} models, {results.encoders[0].served_by}, on the CPU",
+        )
+        for one in results.encoders:
+            times = (f"{value:.1f} ms" for value in (one.first_ms, one.binary_ms, one.json_ms))
+            encoders.add_row(one.model, *times, f"{one.paraphrase:.2f}", f"{one.unrelated:.2f}")
+        console.print(encoders)
     seconds = Table(*results.seconds, title="Seconds")
     seconds.add_row(*(f"{value:.1f}" for value in results.seconds.values()))
     console.print(seconds)

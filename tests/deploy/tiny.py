@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from stand_in.demo.without import without_section
+
 POSITIVE = ("good", "great", "lovely", "fine", "superb", "nice")
 NEGATIVE = ("bad", "awful", "poor", "dull", "broken", "nasty")
 NOUNS = ("film", "meal", "phone", "room", "song", "book")
@@ -26,7 +28,7 @@ def write_data(folder: Path, *, seed: int = 0) -> Path:
     return folder
 
 
-def write_base_model(folder: Path) -> Path:
+def write_base_model(folder: Path, *, seed: int = 0) -> Path:
     """A randomly initialised BERT (two layers, hidden size 32) with a word-level vocabulary."""
     import torch
     from transformers import BertConfig, BertModel, BertTokenizerFast
@@ -35,7 +37,7 @@ def write_base_model(folder: Path) -> Path:
     words = (*SPECIAL, "the", "was", *NOUNS, *POSITIVE, *NEGATIVE, *(str(number) for number in range(80)))
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("".join(f"{word}\n" for word in words))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(words),
         hidden_size=32,
@@ -50,13 +52,13 @@ def write_base_model(folder: Path) -> Path:
 
 
 def write_settings(path: Path, *, template: Path, base_model: Path, data: Path, **training: object) -> Path:
-    """`deployments/local.toml` with this model, this data and these training settings."""
+    """`deployments/local.toml` with this model, this data and these training settings, and no other workload."""
     replacements = {"base_model": f'"{base_model}"', "data": f'"{data}"'} | {
         key: repr(value).lower() if isinstance(value, bool) else str(value) for key, value in training.items()
     }
     lines = []
     left = set(replacements)
-    for line in template.read_text().splitlines():
+    for line in without_section(template.read_text(), "text_encoding").splitlines():
         key = line.split("=")[0].strip()
         if key in left:
             left.discard(key)
