@@ -2,7 +2,8 @@
 # publish.sh FOLDER URI: makes FOLDER the result at URI, as a whole or not at all.
 #
 # For s3://bucket/prefix/: upload to a temporary prefix, read back and compare, copy into place, manifest.json last. A
-# prefix without manifest.json is no result, so whatever happens in between leaves none.
+# prefix without manifest.json is no result, so whatever happens in between leaves none. $TORCHLIFT_COPIES, entries
+# `folder/=s3://bucket/prefix/`, names folders of the result whose files go to a prefix of their own too, before that.
 # For ecr://…: build_image.sh has pushed; this only proves that the tag is there, in the one format SageMaker takes.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -55,5 +56,10 @@ aws s3 cp --only-show-errors --recursive "$temporary" "$uri"
 aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$KEY" --output json >"$scratch/placed.json"
 python3 "$here/manifest.py" listed "$scratch/placed.json" "$KEY" "$scratch/manifest.json" ||
   die "the copy into place is not complete"
+for copy in ${TORCHLIFT_COPIES:-}; do
+  [ -d "$folder/${copy%%=*}" ] || die "'$folder' has no ${copy%%=*}, which has a place of its own"
+  # Whatever else lies there is somebody else's.
+  aws s3 cp --only-show-errors --recursive "$uri${copy%%=*}" "${copy#*=}"
+done
 aws s3 cp --only-show-errors --content-type application/json "$scratch/manifest.json" "${uri}manifest.json"
 say "published $uri"

@@ -21,8 +21,11 @@ JOBS = (
     "nginx-image",
     "neuron-monitor-image",
     QUESTION_ANSWERING_FLEET,
+    "triton-image",
+    "text-encoding-image",
+    "text-encoding-engine",
 )
-INSTANCE_JOBS = ("sentiment-train",)
+INSTANCE_JOBS = ("sentiment-train", "text-encoding-engine")
 """Those that run on an instance and report their end themselves; the others are builds."""
 REPOSITORIES = (
     "sentiment-training",
@@ -31,6 +34,8 @@ REPOSITORIES = (
     "question-answering-serving",
     "nginx",
     "neuron-monitor",
+    "triton",
+    "tensorrt-builder",
 )
 
 TAG_DEPLOYMENT = "torchlift:deployment"
@@ -44,6 +49,8 @@ OUTPUT_SENTIMENT_ENDPOINT = "SentimentEndpointName"
 OUTPUT_SENTIMENT_DASHBOARD = "SentimentDashboardUrl"
 OUTPUT_QUESTION_ANSWERING_URL = "QuestionAnsweringUrl"
 OUTPUT_QUESTION_ANSWERING_DASHBOARD = "QuestionAnsweringDashboardUrl"
+OUTPUT_TEXT_ENCODING_ENDPOINT = "TextEncodingEndpointName"
+OUTPUT_TEXT_ENCODING_DASHBOARD = "TextEncodingDashboardUrl"
 
 MAIN_VARIANT = "AllTraffic"
 """The variant that every endpoint has: an update with guardrails must find the old one under its name."""
@@ -60,7 +67,7 @@ def stack_name(deployment: str, stack: str) -> str:
 
 
 def parameter_name(deployment: str, workload: str, kind: str) -> str:
-    """SSM parameter of a workload; `kind` is `endpoint`, `url`, `model` or `box`."""
+    """SSM parameter of a workload; `kind` is `endpoint`, `url`, `model`, `models` or `box`."""
     return f"/torchlift/{deployment}/{workload}/{kind}"
 
 

@@ -74,8 +74,10 @@ class TextEncoding(Section):
     )
     precision: Literal["fp32", "fp16", "int8"] = Field(default="fp16", description='"fp32", "fp16" or "int8"')
     calibration_texts: str | None = Field(
-        default=None, description="for int8: s3://bucket/prefix/ or a local folder with texts.txt, a text a line"
+        default=None,
+        description="for int8 and the sweep: s3://bucket/prefix/ or a local folder with texts.txt, a text a line",
     )
+    sweep: bool = Field(default=False, description="true: build and compare all precisions; the report lies beside it")
     opt_batch: PositiveInt = Field(default=16, description="texts at once that the engine is tuned for, 1 or more")
     max_batch: PositiveInt = Field(default=64, description="texts at once that the engine takes at most")
     min_length: PositiveInt = Field(default=16, description="tokens that the engine takes at least, 1 or more")
@@ -117,6 +119,11 @@ class TextEncoding(Section):
     def base_model_source(self) -> Source:
         """Where the base model comes from."""
         return parse_source(self.base_model)
+
+    @property
+    def texts_source(self) -> Source | None:
+        """Where the texts come from."""
+        return parse_source(self.calibration_texts) if self.calibration_texts is not None else None
 
     @property
     def model_names(self) -> tuple[str, ...]:

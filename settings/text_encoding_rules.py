@@ -15,6 +15,7 @@ from settings.triton import AMI_DRIVERS, HOSTED, RELEASES
 
 _SECTION = "text_encoding"
 _ENDPOINT = f"{_SECTION}.endpoint"
+MOST_CHARACTERS = 4000
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 """As `model_code.text_encoding.repository` takes them (a test compares)."""
 
@@ -90,6 +91,10 @@ def _models(values: Values, _: Path) -> Iterator[Problem]:
             right = "letters, digits, '-' and '_', at most 63, each name once"
             yield Problem(key=key, given=list(given), reason=reason, right=right)
             return
+        if sum(len(name) + 1 for name in given) > MOST_CHARACTERS:
+            reason = f"Together they are longer than {MOST_CHARACTERS} characters, too long for the job's boot script."
+            yield Problem(key=key, given=f"{count} names", reason=reason, right="shorter names, or fewer")
+            return
     if values[f"{_SECTION}.mode"] == "single-model" and count > 1:
         yield Problem(
             key=key,
@@ -138,23 +143,20 @@ def _preferred(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
-@rule(f"{_SECTION}.precision", f"{_SECTION}.calibration_texts")
+@rule(f"{_SECTION}.precision", f"{_SECTION}.sweep", f"{_SECTION}.calibration_texts")
 def _calibration(values: Values, _: Path) -> Iterator[Problem]:
     key, given = f"{_SECTION}.calibration_texts", values[f"{_SECTION}.calibration_texts"]
-    precision = values[f"{_SECTION}.precision"]
-    if precision == "int8" and given is None:
-        yield Problem(
-            key=key,
-            given=None,
-            reason='precision = "int8" is calibrated with texts like those to come.',
-            right="s3://bucket/prefix/ or a local folder with texts.txt, a text a line",
-        )
-    if precision != "int8" and given is not None:
+    precision, sweep = values[f"{_SECTION}.precision"], values[f"{_SECTION}.sweep"]
+    if given is None and (sweep or precision == "int8"):
+        why = "A sweep compares the precisions on" if sweep else 'precision = "int8" is calibrated with'
+        right = "s3://bucket/prefix/ or a local folder with texts.txt, a text a line"
+        yield Problem(key=key, given=None, reason=f"{why} texts like those to come.", right=right)
+    if given is not None and not sweep and precision != "int8":
         yield Problem(
             key=key,
             given=given,
             reason=f'precision = "{precision}" is not calibrated.',
-            right='none, or precision = "int8"',
+            right='none, or precision = "int8", or sweep = true',
         )
 
 

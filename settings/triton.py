@@ -46,11 +46,10 @@ class TritonRelease:
         return fit[0] if fit else None
 
 
+# Older ones have Python 3.10, and the libraries of containers/tensorrt-builder are pinned for 3.12.
 RELEASES: Final[dict[str, TritonRelease]] = {
     name: TritonRelease(name=name, cuda=cuda, minimum_driver=driver)
     for name, cuda, driver in (
-        ("24.05", "12.4.1", 550),
-        ("24.09", "12.6.1", 560),
         ("25.04", "12.9.0", 575),
         ("25.09", "13.0.1", 580),
         ("26.05", "13.2.1", 595),

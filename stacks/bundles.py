@@ -16,9 +16,8 @@ ONLY_FOR_IMAGES: Final = ("build_image.sh",)
 
 def _modules(*names: str) -> tuple[str, ...]:
     """Files of model_code by module name, with the packages they lie in."""
-    packages = ["model_code/__init__.py"]
-    if any(name.startswith("sentiment.") for name in names):
-        packages.append("model_code/sentiment/__init__.py")
+    inner = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
+    packages = ["model_code/__init__.py", *(f"model_code/{name}/__init__.py" for name in inner)]
     return (*packages, *(f"model_code/{name.replace('.', '/')}.py" for name in names))
 
 
@@ -64,4 +63,23 @@ PACKAGING: Final = _modules(
     "sentiment.precision",
     "sentiment.protocol",
     "sentiment.toolkit",
+)
+
+ENCODING: Final = _modules(
+    "archive",
+    "text_encoding.build",
+    "text_encoding.build_engine",
+    "text_encoding.client",
+    # Travels in the archives of the local run.
+    "text_encoding.cpu_model",
+    "text_encoding.differences",
+    "text_encoding.engine",
+    "text_encoding.export_onnx",
+    "text_encoding.model_config",
+    "text_encoding.parity",
+    "text_encoding.probe",
+    "text_encoding.repository",
+    "text_encoding.sweep",
+    "text_encoding.sweep_report",
+    "text_encoding.trtexec",
 )

@@ -46,7 +46,9 @@ class Foundation(DeploymentStack):
             name: ImageRepository(self, pascal(name), key=self.key, ephemeral=ephemeral).repository
             for name in names.REPOSITORIES
         }
-        self.endpoint_security_groups = {"sentiment": self._build_endpoint_security_group("sentiment")}
+        self.endpoint_security_groups = {
+            workload: self._build_endpoint_security_group(workload) for workload in ("sentiment", "text-encoding")
+        }
         self.alarm_topic = AlarmTopic(self, "Alarms", key=self.key, email=settings.alarms.email).topic
         self._build_job_logs()
         self._build_budget()

@@ -17,10 +17,10 @@ from stacks import bundles
 from stacks.deployment_stack import DeploymentStack, pascal
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
-from stacks.sentiment_dashboard import build_dashboard
 from stacks.serving_environment import container_environment
 from stacks.training import Training
 from stacks.weights import Weights
+from stacks.workload_dashboard import build_dashboard
 from torchlift.build_job import BuildJob
 from torchlift.content_hash import job_hash
 from torchlift.endpoint_update import UpdatePolicy
@@ -84,7 +84,16 @@ class Graviton(DeploymentStack):
         # Clients move to another endpoint only when it has answered right.
         parameter.node.add_dependency(verified)
         CfnOutput(self, names.OUTPUT_SENTIMENT_ENDPOINT, value=self.endpoint.name)
-        build_dashboard(self, settings=settings, endpoint=self.endpoint)
+        trains = settings.training is not None and settings.training.mode != "skip"
+        build_dashboard(
+            self,
+            settings=settings,
+            workload=WORKLOAD,
+            endpoint=self.endpoint,
+            jobs=("sentiment-train", "sentiment-package", "serving-image", "sentiment-image"),
+            output=names.OUTPUT_SENTIMENT_DASHBOARD,
+            training_job="sentiment-train" if trains else None,
+        )
 
     def _build_image(self) -> OwnImage:
         return build_image(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aws_cdk import aws_ecr as ecr
+
+from settings.hardware import Architecture
 from settings.images import BaseImage
 from stacks import bundles
 from stacks.deployment_stack import DeploymentStack
@@ -23,6 +26,8 @@ class OwnImage:
     result: JobResult
     hash: str
     job: ImageJob
+    arch: Architecture
+    repository: ecr.IRepository
 
 
 def build_image(
@@ -32,33 +37,39 @@ def build_image(
     services: JobServices,
     job: str,
     repository: str,
-    base: BaseImage,
+    base: BaseImage | OwnImage,
     region: str,
+    id: str = "Image",
     modules: Sequence[str] = (),
     compute_type: str = "BUILD_GENERAL1_MEDIUM",
 ) -> OwnImage:
-    """Declare the job that builds `containers/<repository>` on `base`.
+    """Declare the job that builds `containers/<repository>` on `base`, which another such job may make.
 
+    :param id: of its construct; a stack with several images has one for each
     :param modules: files of model_code that the image holds
     """
     image_dir = f"containers/{repository}"
-    source = SourceBundle(stack, "ImageSource", paths=[bundles.SCRIPTS, image_dir, *modules])
-    base_uri = base.uri(region)
-    hash = job_hash(job=job, bundle_hash=source.content_hash, parameters={}, image=base_uri)
+    source = SourceBundle(stack, f"{id}Source", paths=[bundles.SCRIPTS, image_dir, *modules])
+    base_uri = base.result.image_uri if isinstance(base, OwnImage) else base.uri(region)
+    # Ours is known by its hash: its address is a token.
+    identity = base.hash if isinstance(base, OwnImage) else base_uri
+    hash = job_hash(job=job, bundle_hash=source.content_hash, parameters={}, image=identity)
     result = JobResult.in_ecr(repository=foundation.repositories[repository], tag=hash)
     made = ImageJob(
         stack,
-        "Image",
+        id,
         services=services,
         job=job,
         hash=hash,
         result=result,
         source=source,
         base_image=base_uri,
+        base_repository=base.repository if isinstance(base, OwnImage) else None,
         image_dir=image_dir,
         architecture=base.arch,
         compute_type=compute_type,
         log_group=stack.job_logs(job),
         key=foundation.key,
+        after=[base.job.done] if isinstance(base, OwnImage) else [],
     )
-    return OwnImage(result=result, hash=hash, job=made)
+    return OwnImage(result=result, hash=hash, job=made, arch=base.arch, repository=foundation.repositories[repository])

@@ -13,8 +13,8 @@ from stacks import bundles
 from stacks.deployment_stack import DeploymentStack
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
+from stacks.job_inputs import BASE_MODEL, DATA, JobInputs, job_inputs
 from stacks.training_command import training_command
-from stacks.training_inputs import BASE_MODEL, DATA, TrainingInputs, training_inputs
 from stacks.weights import WEIGHTS_PREFIX, Weights
 from torchlift.content_hash import job_hash
 from torchlift.instance_job import InstanceJob
@@ -76,13 +76,14 @@ class Training(DeploymentStack):
             alarm_topic_arn=foundation.alarm_topic.topic_arn,
             key=foundation.key,
         )
-        inputs = training_inputs(
+        inputs = job_inputs(
             self,
             sources={BASE_MODEL: training.base_model_source, DATA: training.data_source},
             services=services,
             bucket=foundation.bucket,
             key=foundation.key,
             log_group=self.job_logs("hub-mirror"),
+            section="training",
         )
         image = self._build_image(services)
         weights, job = self._build_job(services, inputs, image)
@@ -104,7 +105,7 @@ class Training(DeploymentStack):
             compute_type="BUILD_GENERAL1_LARGE",
         )
 
-    def _build_job(self, services: JobServices, inputs: TrainingInputs, image: OwnImage) -> tuple[Weights, InstanceJob]:
+    def _build_job(self, services: JobServices, inputs: JobInputs, image: OwnImage) -> tuple[Weights, InstanceJob]:
         foundation, training = self._foundation, self._training
         source = SourceBundle(
             self,
@@ -146,7 +147,7 @@ class Training(DeploymentStack):
         weights = Weights.published(hash, bucket=foundation.bucket, key=foundation.key)
         return weights, job
 
-    def _build_box(self, inputs: TrainingInputs, image: OwnImage, job: InstanceJob) -> None:
+    def _build_box(self, inputs: JobInputs, image: OwnImage, job: InstanceJob) -> None:
         foundation, training = self._foundation, self._training
         subnets = foundation.network.subnets_in(training.zones or foundation.network.zones)
         box = InteractiveInstance(
@@ -180,7 +181,7 @@ class Training(DeploymentStack):
         CfnOutput(self, names.OUTPUT_INTERACTIVE_INSTANCE, value=box.instance.ref)
 
     @staticmethod
-    def _origins(inputs: TrainingInputs) -> dict[str, str]:
+    def _origins(inputs: JobInputs) -> dict[str, str]:
         return {f"TORCHLIFT_{name.upper()}": text for name, text in inputs.origins.items()}
 
     def _machine(self) -> Machine:

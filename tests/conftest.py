@@ -33,27 +33,39 @@ def deployments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Synthesiz
     return result
 
 
-@pytest.fixture(scope="session")
-def dev(deployments: dict[str, Synthesized]) -> Synthesized:
+View = Callable[[Synthesized], Synthesized]
+
+
+@pytest.fixture
+def view(request: pytest.FixtureRequest) -> View:
+    """What a test module sees: all stacks, or those that its mark names (`pytestmark = pytest.mark.stacks(...)`)."""
+    mark = request.node.get_closest_marker("stacks")
+    return lambda whole: whole.only(*mark.args) if mark else whole
+
+
+@pytest.fixture
+def dev(deployments: dict[str, Synthesized], view: View) -> Synthesized:
     """The development deployment."""
-    return deployments["dev"]
+    return view(deployments["dev"])
 
 
-@pytest.fixture(scope="session")
-def prod(deployments: dict[str, Synthesized]) -> Synthesized:
+@pytest.fixture
+def prod(deployments: dict[str, Synthesized], view: View) -> Synthesized:
     """The production deployment."""
-    return deployments["prod"]
+    return view(deployments["prod"])
 
 
 @pytest.fixture(params=DEPLOYMENTS)
-def deployment(request: pytest.FixtureRequest, deployments: dict[str, Synthesized]) -> Iterator[Synthesized]:
+def deployment(
+    request: pytest.FixtureRequest, deployments: dict[str, Synthesized], view: View
+) -> Iterator[Synthesized]:
     """Each shipped deployment in turn."""
-    yield deployments[request.param]
+    yield view(deployments[request.param])
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Synthesized]:
-    """Synthesize a shipped deployment with changed settings, `{"training.mode": "skip"}`; None takes a key out."""
+def synthesize_whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Synthesized]:
+    """As `synthesize`, with all stacks; the same again costs nothing."""
     made: dict[str, Synthesized] = {}
 
     def run(name: str = "dev", changes: dict[str, object] | None = None) -> Synthesized:
@@ -65,3 +77,9 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Synthe
         return made[key]
 
     return run
+
+
+@pytest.fixture
+def synthesize(synthesize_whole: Callable[..., Synthesized], view: View) -> Callable[..., Synthesized]:
+    """Synthesize a shipped deployment with changed settings, `{"training.mode": "skip"}`; None takes a key out."""
+    return lambda *arguments, **named: view(synthesize_whole(*arguments, **named))

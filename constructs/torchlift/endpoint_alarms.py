@@ -17,6 +17,8 @@ ERROR_SHARE = 0.005
 FREE_MEMORY_GIB = 1
 """What a TorchServe worker with a RoBERTa base needs when it starts again beside the others."""
 DISK_PERCENT = 80
+GPU_MEMORY_PERCENT = 95
+"""So full, a request that needs a little more fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,11 @@ def cpu_limit(variant: WatchedVariant) -> int:
     return round((variant.cpu_target_percent + 100) / 2 * variant.vcpus)
 
 
+def gpu_limit(variant: WatchedVariant) -> int:
+    """Sum of per cent over the GPUs, as :func:`cpu_limit`."""
+    return round((variant.gpu_target_percent + 100) / 2 * variant.gpus)
+
+
 def memory_limit(variant: WatchedVariant) -> int:
     """Per cent: all but :data:`FREE_MEMORY_GIB`, within 80 and 90. There is no swap: at 100 a worker is killed."""
     return round(min(90, max(80, 100 * (1 - FREE_MEMORY_GIB / variant.memory_gib))))
@@ -70,6 +77,10 @@ class EndpointAlarms(Construct):
         metrics = EndpointMetrics(variant)
         self._requests(metrics)
         self._instances(metrics)
+        if variant.gpus:
+            self._gpus(metrics)
+        if variant.loading_wait_ms is not None:
+            self._models(metrics, variant.loading_wait_ms)
         self.rollback_names = (f"{variant.prefix}-server-errors", f"{variant.prefix}-latency")
 
     def _requests(self, metrics: EndpointMetrics) -> None:
@@ -135,6 +146,46 @@ class EndpointAlarms(Construct):
             threshold=DISK_PERCENT,
             watch=SLOW,
         )
+
+    def _gpus(self, metrics: EndpointMetrics) -> None:
+        variant = self._variant
+        self._alarm(
+            "gpu",
+            f"the GPUs stay at {gpu_limit(variant) // variant.gpus} % or more: scaling out has not helped",
+            metric=metrics.used("GPUUtilization"),
+            threshold=gpu_limit(variant),
+            watch=SLOW,
+        )
+        if variant.loading_wait_ms is not None:
+            # Many models fill the memory as they should, and make room for each other: see below.
+            return
+        self._alarm(
+            "gpu-memory",
+            f"{GPU_MEMORY_PERCENT} % or more of the GPUs' memory is used",
+            metric=metrics.used("GPUMemoryUtilization", statistic="Maximum"),
+            threshold=GPU_MEMORY_PERCENT * variant.gpus,
+            watch=SLOW,
+        )
+
+    def _models(self, metrics: EndpointMetrics, loading_wait_ms: int) -> None:
+        """What a memory too small for the models in use looks like from outside."""
+        variant = self._variant
+        self._alarm(
+            "model-loading",
+            f"requests wait {loading_wait_ms} ms or longer for their model to be downloaded and loaded",
+            metric=metrics.invoked("ModelLoadingWaitTime", "Average"),
+            # SageMaker reports microseconds.
+            threshold=loading_wait_ms * 1000,
+            watch=FAST,
+        )
+        if variant.cache_hit_percent is not None:
+            self._alarm(
+                "model-cache",
+                f"fewer than {variant.cache_hit_percent} % of the requests find their model loaded",
+                metric=metrics.cache_miss_share(),
+                threshold=100 - variant.cache_hit_percent,
+                watch=SHARE,
+            )
 
     def _alarm(self, kind: str, text: str, *, metric: cloudwatch.IMetric, threshold: float, watch: _Watch) -> None:
         variant = self._variant

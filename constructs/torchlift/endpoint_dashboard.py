@@ -12,7 +12,7 @@ from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from torchlift.endpoint_alarms import cpu_limit, server_errors
+from torchlift.endpoint_alarms import cpu_limit, gpu_limit, server_errors
 from torchlift.endpoint_metrics import EndpointMetrics, WatchedVariant
 
 WIDTH = 24
@@ -20,6 +20,7 @@ WIDTH = 24
 TEXT_HEIGHT, GRAPH_HEIGHT = 3, 6
 RED, ORANGE = "#d13212", "#ff9900"
 ERRORS = "fields @timestamp, @log, @message | filter @message like /(?i)error|exception|fail/ | sort @timestamp desc"
+LOADING = {"LoadingWait": "waiting", "Downloading": "downloading", "Loading": "loading", "Unloading": "unloading"}
 SHOWN = 30
 """Lines of the logs."""
 
@@ -74,6 +75,8 @@ class EndpointDashboard(Construct):
                 _row(self._traffic()),
                 _row(self._latency()),
                 _row(self._capacity()),
+                *([_row(self._gpus())] if variants[0].gpus else []),
+                *([_row(self._models())] if variants[0].loading_wait_ms is not None else []),
                 *([_row(self._training(training))] if training else []),
                 [self._logs(log_groups)],
             ],
@@ -156,6 +159,52 @@ class EndpointDashboard(Construct):
                     ]
                 ),
                 most=100,
+            ),
+        ]
+
+    def _gpus(self) -> list[_Graph]:
+        first = self._variants[0]
+        return [
+            self._graph(
+                f"GPU, sum over {first.gpus}, %",
+                self._each(lambda metrics, label: [metrics.used("GPUUtilization", label=f"{label}GPU")]),
+                lines={"scaling target": first.gpu_target, "alarm": gpu_limit(first)},
+                most=100 * first.gpus,
+            ),
+            self._graph(
+                f"GPU memory, sum over {first.gpus}, %",
+                self._each(
+                    lambda metrics, label: [
+                        metrics.used("GPUMemoryUtilization", statistic="Maximum", label=f"{label}GPU memory")
+                    ]
+                ),
+                most=100 * first.gpus,
+            ),
+        ]
+
+    def _models(self) -> list[_Graph]:
+        first = self._variants[0]
+        hits = first.cache_hit_percent
+        return [
+            self._graph(
+                "Models loaded, on an instance",
+                self._each(lambda metrics, label: [metrics.used("LoadedModelCount", label=f"{label}models")]),
+            ),
+            self._graph(
+                "Requests whose model was not loaded, %",
+                self._each(lambda metrics, label: [metrics.cache_miss_share(label=label)]),
+                lines={"alarm": 100 - hits} if hits is not None else {},
+                most=100,
+            ),
+            self._graph(
+                "Waiting for models, ms",
+                self._each(
+                    lambda metrics, label: [
+                        metrics.model_milliseconds(f"Model{name}Time", label=f"{label}{text}")
+                        for name, text in LOADING.items()
+                    ]
+                ),
+                lines={"alarm, waiting": first.loading_wait_ms or 0},
             ),
         ]
 

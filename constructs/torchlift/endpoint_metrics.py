@@ -29,6 +29,9 @@ class WatchedVariant:
     :param cpu_target_percent: of all vCPUs, the scaling target
     :param latency_p99_ms: milliseconds that the model may take for 99 of 100 requests
     :param client_error_percent: share of invocations answered 4XX from which on something is wrong
+    :param gpu_target_percent: of all GPUs, the scaling target
+    :param loading_wait_ms: that requests of a multi-model variant may wait for models; None of another
+    :param cache_hit_percent: share of requests that should find their model loaded; None when models are not kept
     """
 
     endpoint_name: str
@@ -42,6 +45,15 @@ class WatchedVariant:
     cpu_target_percent: int
     latency_p99_ms: int
     client_error_percent: int
+    gpus: int = 0
+    gpu_target_percent: int = 0
+    loading_wait_ms: int | None = None
+    cache_hit_percent: int | None = None
+
+    @property
+    def gpu_target(self) -> int:
+        """The scaling target as the metric counts it: the sum over the GPUs of one instance, 0 to 100 for each."""
+        return self.gpu_target_percent * self.gpus
 
     @property
     def cpu_target(self) -> int:
@@ -93,6 +105,26 @@ class EndpointMetrics:
             period=FIVE_MINUTES,
         )
 
+    def model_milliseconds(self, name: str, *, label: str = "") -> cloudwatch.MathExpression:
+        """A time of loading or unloading models, on average, which SageMaker reports in microseconds."""
+        id = self._id(f"{name[0].lower()}{name[1:]}")
+        return cloudwatch.MathExpression(
+            expression=f"{id}/1000", using_metrics={id: self.invoked(name, "Average")}, label=label, period=MINUTE
+        )
+
+    def cache_miss_share(self, *, label: str = "") -> cloudwatch.MathExpression:
+        """Per cent of the requests of five minutes that found their model not loaded; 0 when there were too few."""
+        hits, invocations = self._id("hits"), self._id("invocations")
+        return cloudwatch.MathExpression(
+            expression=f"IF({invocations} >= {LEAST_INVOCATIONS}, 100 * (1 - {hits}), 0)",
+            using_metrics={
+                hits: self.invoked("ModelCacheHit", "Average", period=FIVE_MINUTES),
+                invocations: self.invoked("Invocations", "Sum", period=FIVE_MINUTES),
+            },
+            label=f"{label}model not loaded, % of requests",
+            period=FIVE_MINUTES,
+        )
+
     def instances(self, *, label: str = "") -> cloudwatch.Metric:
         """Instances in service: SageMaker publishes no count, but each sends one CPU value a minute."""
         return self._metric(INSTANCES, "CPUUtilization", "SampleCount", label=label, period=MINUTE)
@@ -100,15 +132,17 @@ class EndpointMetrics:
     def overloaded_at_maximum(self) -> cloudwatch.MathExpression:
         """1 while all instances that the settings allow are there and still carry more than a scaling target."""
         variant = self.variant
+        gpu = f" OR gpu >= {variant.gpu_target}" if variant.gpus else ""
         return cloudwatch.MathExpression(
             expression=(
                 f"IF(instances >= {variant.maximum} AND "
-                f"(load >= {variant.invocations_per_instance:g} OR cpu >= {variant.cpu_target}), 1, 0)"
+                f"(load >= {variant.invocations_per_instance:g} OR cpu >= {variant.cpu_target}{gpu}), 1, 0)"
             ),
             using_metrics={
                 "instances": self.instances(),
                 "load": self.invoked("InvocationsPerInstance", "Sum"),
                 "cpu": self.used("CPUUtilization"),
+                **({"gpu": self.used("GPUUtilization")} if gpu else {}),
             },
             label="overloaded at maximum",
             period=MINUTE,

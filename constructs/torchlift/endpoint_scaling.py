@@ -11,7 +11,7 @@ Tracking = scaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProp
 
 
 class EndpointScaling(Construct):
-    """Target tracking on invocations per instance and on CPU.
+    """Target tracking on invocations per instance and on CPU, on GPUs where there are any, on concurrency if asked.
 
     Invocations react first and say nothing about how long a text is; CPU sees that. With several target tracking
     policies on one target, Application Auto Scaling scales out when any of them asks for it, and in only when all
@@ -29,8 +29,13 @@ class EndpointScaling(Construct):
         variant: WatchedVariant,
         scale_in_cooldown_seconds: int,
         scale_out_cooldown_seconds: int,
+        concurrent_requests: float | None = None,
     ) -> None:
-        """Declare target and policies."""
+        """Declare target and policies.
+
+        :param concurrent_requests: target of one instance; SageMaker counts them every ten seconds, but not those of
+            multi-model endpoints
+        """
         super().__init__(scope, id)
         self._variant = variant
         self._target = scaling.CfnScalableTarget(
@@ -42,45 +47,60 @@ class EndpointScaling(Construct):
             min_capacity=variant.minimum,
             max_capacity=variant.maximum,
         )
-        policy = scaling.CfnScalingPolicy
+        self._cooldowns = (scale_in_cooldown_seconds, scale_out_cooldown_seconds)
+        predefined = scaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty
         self._policy(
             "Invocations",
-            Tracking(
-                target_value=variant.invocations_per_instance,
-                predefined_metric_specification=policy.PredefinedMetricSpecificationProperty(
-                    predefined_metric_type="SageMakerVariantInvocationsPerInstance"
-                ),
-                scale_in_cooldown=scale_in_cooldown_seconds,
-                scale_out_cooldown=scale_out_cooldown_seconds,
-            ),
+            variant.invocations_per_instance,
+            predefined=predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance"),
         )
-        self._policy(
-            "Cpu",
-            Tracking(
-                target_value=variant.cpu_target,
-                customized_metric_specification=policy.CustomizedMetricSpecificationProperty(
-                    namespace=INSTANCES,
-                    metric_name="CPUUtilization",
-                    dimensions=[
-                        policy.MetricDimensionProperty(name="EndpointName", value=variant.endpoint_name),
-                        policy.MetricDimensionProperty(name="VariantName", value=variant.name),
-                    ],
-                    # Over the instances; each reports the sum over its vCPUs.
-                    statistic="Average",
-                    unit="Percent",
+        if variant.gpus:
+            self._policy("Gpu", variant.gpu_target, customized=self._utilization("GPUUtilization"))
+        self._policy("Cpu", variant.cpu_target, customized=self._utilization("CPUUtilization"))
+        if concurrent_requests is not None:
+            self._policy(
+                "Concurrency",
+                concurrent_requests,
+                predefined=predefined(
+                    predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution"
                 ),
-                scale_in_cooldown=scale_in_cooldown_seconds,
-                scale_out_cooldown=scale_out_cooldown_seconds,
-            ),
+            )
+
+    def _utilization(self, metric: str) -> scaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty:
+        """A metric of the instances; each reports the sum over its vCPUs or GPUs."""
+        policy, variant = scaling.CfnScalingPolicy, self._variant
+        return policy.CustomizedMetricSpecificationProperty(
+            namespace=INSTANCES,
+            metric_name=metric,
+            dimensions=[
+                policy.MetricDimensionProperty(name="EndpointName", value=variant.endpoint_name),
+                policy.MetricDimensionProperty(name="VariantName", value=variant.name),
+            ],
+            # Over the instances.
+            statistic="Average",
+            unit="Percent",
         )
 
-    def _policy(self, id: str, tracking: Tracking) -> None:
-        variant = self._variant
+    def _policy(
+        self,
+        id: str,
+        target: float,
+        *,
+        predefined: scaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty | None = None,
+        customized: scaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty | None = None,
+    ) -> None:
+        scale_in, scale_out = self._cooldowns
         scaling.CfnScalingPolicy(
             self,
             id,
-            policy_name=f"{variant.prefix}-{id.lower()}",
+            policy_name=f"{self._variant.prefix}-{id.lower()}",
             policy_type="TargetTrackingScaling",
             scaling_target_id=self._target.ref,
-            target_tracking_scaling_policy_configuration=tracking,
+            target_tracking_scaling_policy_configuration=Tracking(
+                target_value=target,
+                predefined_metric_specification=predefined,
+                customized_metric_specification=customized,
+                scale_in_cooldown=scale_in,
+                scale_out_cooldown=scale_out,
+            ),
         )

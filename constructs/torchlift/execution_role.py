@@ -41,6 +41,7 @@ class ExecutionRole(Construct):
         alarm_names: Sequence[str],
         volume_key: kms.IKey | None = None,
         capture: Capture | None = None,
+        lists: bool = False,
     ) -> None:
         """Declare the role.
 
@@ -49,6 +50,7 @@ class ExecutionRole(Construct):
             another both log
         :param alarm_names: alarms that roll an update back: SageMaker reads them with this role
         :param volume_key: the key of the storage volumes, which EC2 uses by a grant that SageMaker makes
+        :param lists: it looks below the prefix for what there is, as a multi-model endpoint does
         """
         super().__init__(scope, id)
         stack = Stack.of(self)
@@ -63,6 +65,8 @@ class ExecutionRole(Construct):
             resources=[image.bucket.arn_for_objects(f"{image.prefix}*")],
             why="All versions of the model lie below this prefix: a new version, or a rollback, changes no role",
         )
+        if lists:
+            permissions.list_prefix(self.role, bucket=image.bucket, prefix=image.prefix)
         permissions.use_key(self.role, key=key, actions=["kms:Decrypt"])
         permissions.pull_image(self.role, repository_arns=[image.repository.repository_arn])
         permissions.allow(

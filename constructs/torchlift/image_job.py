@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aws_cdk import Duration
+from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
@@ -32,6 +33,7 @@ class ImageJob(BuildJob):
         result: JobResult,
         source: SourceBundle,
         base_image: str,
+        base_repository: ecr.IRepository | None = None,
         image_dir: str,
         architecture: str,
         log_group: logs.ILogGroup,
@@ -44,7 +46,8 @@ class ImageJob(BuildJob):
 
         :param result: :meth:`JobResult.in_ecr` with the hash as tag
         :param source: must hold ``scripts/`` and ``image_dir``
-        :param base_image: literal URI of the image in the Dockerfile's FROM
+        :param base_image: URI of the image in the Dockerfile's FROM
+        :param base_repository: its repository, when the URI is not literal
         :param image_dir: ``containers/<image>``, with ``Dockerfile`` and ``build.sh``
         :param architecture: ``arm64`` or ``x86_64``
         """
@@ -70,6 +73,6 @@ class ImageJob(BuildJob):
             timeout=timeout or Duration.hours(2),
             after=after,
         )
-        base = permissions.registry_repository_arn(base_image)
+        base = base_repository.repository_arn if base_repository else permissions.registry_repository_arn(base_image)
         if base is not None:
             permissions.pull_image(self.role, repository_arns=[base])

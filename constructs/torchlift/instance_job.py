@@ -87,7 +87,7 @@ class InstanceJob(Construct):
             "TORCHLIFT_JOB": job,
             "TORCHLIFT_HASH": hash,
             "TORCHLIFT_DEPLOYMENT": services.deployment,
-            "TORCHLIFT_RESULT": result.uri,
+            **result.variables,
             "TORCHLIFT_INPUTS": " ".join(item.entry for item in inputs),
             "TORCHLIFT_COMMAND": command,
             "TORCHLIFT_SOURCE": source.s3_url,

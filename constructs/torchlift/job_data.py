@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -28,16 +29,24 @@ class JobResult:
     prefix: str = ""
     key: kms.IKey | None = None
     repository: ecr.IRepository | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def in_s3(*, bucket: s3.IBucket, prefix: str, key: kms.IKey | None = None) -> JobResult:
+    def in_s3(
+        *, bucket: s3.IBucket, prefix: str, key: kms.IKey | None = None, copies: Mapping[str, str] | None = None
+    ) -> JobResult:
         """Return a result under ``prefix``, which ends in ``<hash>/``; ``key`` encrypts the bucket.
+
+        :param copies: {folder of the result: prefix in the bucket that gets its files too, before the manifest}, for
+            what is read where other files lie or may come; both end in a slash
 
         :raises ValueError: the prefix does not end in a slash or starts with one
         """
-        if not prefix.endswith("/") or prefix.startswith("/"):
-            raise ValueError(f"'{prefix}': a result prefix ends in a slash and does not start with one")
-        return JobResult(uri=f"s3://{bucket.bucket_name}/{prefix}", bucket=bucket, prefix=prefix, key=key)
+        for one in (prefix, *(copies or {}), *(copies or {}).values()):
+            if not one.endswith("/") or one.startswith("/"):
+                raise ValueError(f"'{one}': a result prefix ends in a slash and does not start with one")
+        uri = f"s3://{bucket.bucket_name}/{prefix}"
+        return JobResult(uri=uri, bucket=bucket, prefix=prefix, key=key, copies=dict(copies or {}))
 
     @staticmethod
     def in_ecr(*, repository: ecr.IRepository, tag: str) -> JobResult:
@@ -51,10 +60,19 @@ class JobResult:
             raise ValueError(f"{self.uri} is not an image")
         return self.uri.removeprefix("ecr://")
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What tells the job's scripts where to publish."""
+        if not self.copies:
+            return {"TORCHLIFT_RESULT": self.uri}
+        assert self.bucket is not None
+        copies = [f"{folder}=s3://{self.bucket.bucket_name}/{prefix}" for folder, prefix in self.copies.items()]
+        return {"TORCHLIFT_RESULT": self.uri, "TORCHLIFT_COPIES": " ".join(copies)}
+
     def grant_publish(self, grantee: iam.IGrantable) -> None:
         """Allow publishing this result, by way of its temporary prefix, and reading it back."""
         if self.bucket is not None:
-            for prefix in (self.prefix, f"{TEMPORARY_PREFIX}{self.prefix}"):
+            for prefix in (self.prefix, f"{TEMPORARY_PREFIX}{self.prefix}", *self.copies.values()):
                 permissions.write_prefix(grantee, bucket=self.bucket, prefix=prefix, key=self.key)
         if self.repository is not None:
             permissions.push_image(grantee, repository_arn=self.repository.repository_arn)

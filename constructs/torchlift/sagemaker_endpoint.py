@@ -18,7 +18,7 @@ from torchlift.endpoint_alarms import EndpointAlarms
 from torchlift.endpoint_metrics import WatchedVariant
 from torchlift.endpoint_scaling import EndpointScaling
 from torchlift.endpoint_update import UpdatePolicy
-from torchlift.endpoint_variants import Capture, ServingImage, Variant
+from torchlift.endpoint_variants import Capture, ServingImage, Variant, check_variants
 from torchlift.execution_role import ExecutionRole
 from torchlift.interface_drain import InterfaceDrain
 
@@ -68,8 +68,10 @@ class SageMakerEndpoint(Construct):
         :param latency_p99_ms: milliseconds of the model from which on an alarm speaks and an update is rolled back
         :param client_error_percent: share of invocations answered 4XX from which on an alarm speaks
         :param after: what must exist before the models: the jobs that make image and archives
+        :raises ValueError: SageMaker would refuse the variants as they are
         """
         super().__init__(scope, id)
+        check_variants(variants, capture)
         self.variants = tuple(variants)
         self.literal_name = endpoint_name
         self._image = image
@@ -100,6 +102,7 @@ class SageMakerEndpoint(Construct):
             alarm_names=alarm_names,
             volume_key=volume_key,
             capture=capture,
+            lists=any(variant.many for variant in variants),
         )
         self.role: iam.Role = access.role
         drain = InterfaceDrain(lasting, "Drain", security_group=security_group, key=key, log_retention=log_retention)
@@ -115,7 +118,7 @@ class SageMakerEndpoint(Construct):
         self.config = self._build_config(volume_key, capture)
         self.configuration: dict[str, object] = {
             "image": image.uri,
-            "variants": [_configuration(variant) for variant in variants],
+            "variants": [variant.configuration for variant in variants],
             "network": [security_group.security_group_id, *(subnet.subnet_id for subnet in vpc_subnets)],
             "volume_key": volume_key.key_arn if volume_key else "",
             "capture": [capture.prefix, capture.sampling_percent] if capture else [],
@@ -130,6 +133,7 @@ class SageMakerEndpoint(Construct):
                 variant=watched,
                 scale_in_cooldown_seconds=variant.fleet.scale_in_cooldown_seconds,
                 scale_out_cooldown_seconds=variant.fleet.scale_out_cooldown_seconds,
+                concurrent_requests=variant.fleet.concurrent_requests,
             )
             scaling.node.add_dependency(self.endpoint)
 
@@ -149,7 +153,12 @@ class SageMakerEndpoint(Construct):
         subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
     ) -> sagemaker.CfnModel:
-        model = sagemaker.CfnModel
+        model, many = sagemaker.CfnModel, variant.many
+        cache = (
+            model.MultiModelConfigProperty(model_cache_setting="Enabled" if many.caching else "Disabled")
+            if many
+            else None
+        )
         return model(
             scope,
             "Model",
@@ -163,6 +172,8 @@ class SageMakerEndpoint(Construct):
                 image=self._image.uri,
                 model_data_url=self._image.bucket.s3_url_for_object(variant.path),
                 environment=dict(variant.environment),
+                mode="MultiModel" if many else None,
+                multi_model_config=cache,
             ),
         )
 
@@ -182,6 +193,7 @@ class SageMakerEndpoint(Construct):
                     initial_variant_weight=variant.weight,
                     container_startup_health_check_timeout_in_seconds=variant.fleet.health_check_timeout_seconds,
                     model_data_download_timeout_in_seconds=variant.fleet.model_download_timeout_seconds,
+                    inference_ami_version=variant.fleet.ami_version,
                 )
                 for variant in self.variants
             ],
@@ -232,20 +244,11 @@ def _watched(
         cpu_target_percent=fleet.cpu_target_percent,
         latency_p99_ms=latency_p99_ms,
         client_error_percent=client_error_percent,
+        gpus=hardware.gpus,
+        gpu_target_percent=fleet.gpu_target_percent or 0,
+        loading_wait_ms=variant.many.loading_wait_ms if variant.many else None,
+        cache_hit_percent=variant.many.cache_hit_percent if variant.many and variant.many.caching else None,
     )
-
-
-def _configuration(variant: Variant) -> dict[str, object]:
-    fleet = variant.fleet
-    return {
-        "name": variant.name,
-        "path": variant.path,
-        "environment": dict(variant.environment),
-        "weight": variant.weight,
-        "instance_type": fleet.instance_type,
-        "instances": fleet.initial,
-        "timeouts": [fleet.health_check_timeout_seconds, fleet.model_download_timeout_seconds],
-    }
 
 
 def _capture(wanted: Capture) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:

@@ -34,10 +34,12 @@ class VerifyEndpoint(Construct):
         prefix: str,
         key: kms.IKey,
         log_retention: logs.RetentionDays,
+        target_model: str | None = None,
     ) -> None:
         """Declare the function and the resource; what clients read must depend on this construct.
 
         :param probes: {variant: key of its probe.json in `bucket`, below `prefix`}
+        :param target_model: the archive that a multi-model endpoint is asked for
         """
         super().__init__(scope, id)
         stack = Stack.of(self)
@@ -59,7 +61,8 @@ class VerifyEndpoint(Construct):
             ],
         )
         permissions.read_prefix(function.role, bucket=bucket, prefix=prefix, key=key)
-        configuration = digest({"endpoint": stack.resolve(endpoint.configuration), "probes": dict(probes)})
+        target = {"TargetModel": target_model} if target_model else {}
+        configuration = digest({"endpoint": stack.resolve(endpoint.configuration), "probes": dict(probes), **target})
         verified = CustomResource(
             self,
             f"Configuration{configuration[:HASH_LENGTH]}",
@@ -69,7 +72,9 @@ class VerifyEndpoint(Construct):
             properties={
                 "Endpoint": endpoint.literal_name,
                 "Config": endpoint.config.attr_endpoint_config_name,
-                "Variants": [{"Name": name, "Probe": bucket.s3_url_for_object(path)} for name, path in probes.items()],
+                "Variants": [
+                    {"Name": name, "Probe": bucket.s3_url_for_object(path), **target} for name, path in probes.items()
+                ],
             },
         )
         verified.node.add_dependency(endpoint.endpoint, function)

@@ -66,7 +66,7 @@ def asked(options: argparse.Namespace, *, precision: str, output: Path) -> tuple
 
 def run(build: Build, export: dict[str, Any], *, minimum_driver: int = 0) -> engine.Engine:
     """Build the engine; leaves model.plan, engine.json and build.log, or build.log alone. Raises BuildError."""
-    machine = _machine(minimum_driver)
+    machine = machine_here(minimum_driver)
     folder = build.plan.parent
     folder.mkdir(parents=True, exist_ok=True)
     for name in (build.plan.name, engine.FILE):
@@ -98,7 +98,7 @@ def run(build: Build, export: dict[str, Any], *, minimum_driver: int = 0) -> eng
     return built
 
 
-def _machine(minimum_driver: int) -> dict[str, str]:
+def machine_here(minimum_driver: int) -> dict[str, str]:
     """Driver and GPU, said before anything else. Raises BuildError."""
     try:
         told = subprocess.run(QUERY, capture_output=True, text=True, timeout=60, check=True).stdout

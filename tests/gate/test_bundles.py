@@ -10,7 +10,7 @@ import pytest
 from model_code.sentiment.package import CODE
 from settings import REPO_ROOT
 from stacks import bundles
-from stacks.training_inputs import MIRROR_REQUIREMENTS
+from stacks.job_inputs import MIRROR_REQUIREMENTS
 
 
 def module_file(name: str) -> Path | None:
@@ -56,6 +56,7 @@ def closure(*names: str) -> set[str]:
     [
         (bundles.HUB_MIRROR, ["model_code.hub_mirror"]),
         (bundles.TRAINING, ["model_code.sentiment.train"]),
+        (bundles.ENCODING, ["model_code.text_encoding.build", "model_code.text_encoding.cpu_model"]),
     ],
 )
 def test_bundle(bundle: tuple[str, ...], entries: list[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from settings import REPO_ROOT
 from settings.hardware import ml_instance
 from settings.images import IMAGES
+from settings.triton import RELEASES
 from tests.stacks.synthesis import Synthesized, statements
 
 DOCUMENT = REPO_ROOT / "docs/checks.md"
@@ -130,12 +131,18 @@ def test_timeouts_of_variants_are_explicit(deployment: Synthesized) -> None:
 
 def test_images_match_the_instances_that_run_them(deployment: Synthesized) -> None:
     """The serving image's base and builder are of the endpoint's architecture."""
-    base = IMAGES["pytorch-inference-arm64"]
-    for config in deployment.resources("AWS::SageMaker::EndpointConfig").values():
+    for stack, arch, builder in (("Graviton", "arm64", "ARM_CONTAINER"), ("MultiModel", "x86_64", "LINUX_CONTAINER")):
+        (config,) = deployment.resources("AWS::SageMaker::EndpointConfig", stack).values()
         for variant in config["Properties"]["ProductionVariants"]:
-            assert ml_instance(variant["InstanceType"]).arch == base.arch
-    projects = deployment.resources("AWS::CodeBuild::Project", "Graviton").values()
-    assert {item["Properties"]["Environment"]["Type"] for item in projects} == {"ARM_CONTAINER"}
+            assert ml_instance(variant["InstanceType"]).arch == arch
+        images = [
+            item["Properties"]["Environment"]["Type"]
+            for item in deployment.resources("AWS::CodeBuild::Project", stack).values()
+            if item["Properties"]["Environment"]["PrivilegedMode"]
+        ]
+        assert set(images) == {builder}
+    assert IMAGES["pytorch-inference-arm64"].arch == "arm64"
+    assert {release.image.arch for release in RELEASES.values()} == {"x86_64"}
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)

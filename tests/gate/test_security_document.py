@@ -25,7 +25,7 @@ IAM_NAMES = {"ApplicationAutoScaling": "application-autoscaling"}
 """Services whose IAM prefix is not their CloudFormation name in lower case."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def everything(synthesize: Callable[..., Synthesized]) -> Synthesized:
     """A deployment with every role."""
     return synthesize(

@@ -237,3 +237,70 @@ def test_only_creation_asks(kind: str, ask: Any, endpoint: Endpoint) -> None:
 def test_whatever_happens_is_answered(ask: Any, endpoint: Endpoint) -> None:
     endpoint.held = [{}]
     assert ask() == ("FAILED", "cannot verify the endpoint: KeyError: 'EndpointStatus'")
+
+
+VECTORS: dict[str, Any] = {
+    "schema": 1,
+    "format": "vectors",
+    "content_type": "application/json",
+    "least_similarity": 0.99,
+    "cases": [{"request": {"inputs": []}, "output": "pooled", "vectors": [[1.0, 0.0], [0.0, 1.0]]}],
+}
+
+
+def pooled(*values: float, name: str = "pooled") -> dict[str, Any]:
+    return {"outputs": [{"name": name, "datatype": "FP32", "shape": [2, 2], "data": list(values)}]}
+
+
+@pytest.fixture
+def ask_model(bucket: str, endpoint: Endpoint, receiver: Receiver, context: Context) -> Any:
+    """Verify one model of a multi-model endpoint; returns the only answer."""
+
+    def run(answer: Any, probe: dict[str, Any] = VECTORS) -> tuple[str, str]:
+        endpoint.answers = [answer]
+        boto3.client("s3").put_object(Bucket=bucket, Key=KEY, Body=json.dumps(probe).encode())
+        one = {"Name": "AllTraffic", "Probe": f"s3://{bucket}/{KEY}", "TargetModel": "encoder-0.tar.gz"}
+        handler.handle(request("Create", receiver.url, Endpoint="ours", Config="new", Variants=[one]), context)
+        (told,) = receiver.bodies
+        return told["Status"], told["Reason"]
+
+    return run
+
+
+def test_a_model_of_many_is_asked_by_its_archive(ask_model: Any, endpoint: Endpoint) -> None:
+    assert ask_model(pooled(2.0, 0.01, 0.0, 0.5)) == ("SUCCESS", "")
+    (asked,) = endpoint.asked
+    assert asked["TargetModel"] == "encoder-0.tar.gz"
+    assert "TargetVariant" not in asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (pooled(1.0, 0.0, 1.0, 0.0), "text 2: expected a vector like the model's own"),
+        (pooled(0.0, 0.0, 0.0, 1.0), "given one of nan"),
+        (pooled(1.0, 0.0), "expected 2 numbers, given 1"),
+        (pooled(1.0, 0.0, 0.0, 1.0, name="other"), "expected output pooled"),
+        (b"[]", "expected output pooled"),
+        (b"no JSON", "expected output pooled"),
+    ],
+)
+def test_wrong_vectors_fail_the_stack(ask_model: Any, answer: Any, reason: str) -> None:
+    status, told = ask_model(answer)
+    assert status == "FAILED"
+    assert reason in told and "model encoder-0.tar.gz" in told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cases": []},
+        {"least_similarity": 0},
+        {"cases": [{"request": {}, "output": "pooled", "vectors": [[0.0, 0.0]]}]},
+        {"cases": [{"request": {}, "output": "pooled", "vectors": []}]},
+        {"schema": 2},
+    ],
+)
+def test_unusable_vectors(ask_model: Any, changes: dict[str, Any]) -> None:
+    status, told = ask_model(pooled(1.0, 0.0, 0.0, 1.0), VECTORS | changes)
+    assert status == "FAILED" and "cannot be used" in told

@@ -189,3 +189,25 @@ def test_a_bucket_that_is_not_there_is_an_error_not_an_absence(bench: Workbench,
     done = bench.run("scripts/publish.sh", str(output), "s3://no-such-bucket-here/weights/x/")
     assert done.returncode != 0
     assert "cannot look for" in done.stderr
+
+
+def test_a_folder_with_a_place_of_its_own_is_copied_there_before_the_manifest(bench: Workbench, output: Path) -> None:
+    bucket = uri(bench).removeprefix("s3://").partition("/")[0]
+    bench.put("models/test/0123456789abcdef/added.tar.gz", "somebody's")
+    copies = f"sub/=s3://{bucket}/models/test/0123456789abcdef/"
+    done = bench.run("scripts/publish.sh", str(output), uri(bench), TORCHLIFT_COPIES=copies)
+    assert done.returncode == 0, done.stderr
+    assert bench.keys() == [
+        "models/test/0123456789abcdef/added.tar.gz",
+        "models/test/0123456789abcdef/config file.json",
+        f"{PREFIX}manifest.json", f"{PREFIX}model.bin", f"{PREFIX}sub/config file.json",
+    ]  # fmt: skip
+    assert bench.read("models/test/0123456789abcdef/added.tar.gz") == b"somebody's"
+
+
+def test_a_result_without_the_folder_is_not_published(bench: Workbench, output: Path) -> None:
+    done = bench.run("scripts/publish.sh", str(output), uri(bench), TORCHLIFT_COPIES="archives/=s3://bucket/models/")
+    assert done.returncode != 0
+    assert "has no archives/" in done.stderr
+    published = bench.keys()
+    assert f"{PREFIX}manifest.json" not in published

@@ -94,7 +94,7 @@ def test_settings_are_frozen() -> None:
         challenger(instance_type="ml.c6gd.4xlarge") | {f"{ENDPOINT}.kms": False},
         {f"{ENDPOINT}.data_capture": {"sampling_percent": 100, "keep_days": 30}},
         {"text_encoding": None},
-        {"text_encoding.models": ["news", "chat_2"], "text_encoding.triton_release": "24.05"},
+        {"text_encoding.models": ["news", "chat_2"], "text_encoding.triton_release": "25.04"},
         {
             "text_encoding.mode": "single-model",
             "text_encoding.models": 1,

@@ -47,6 +47,13 @@ TEXT_ENCODING: dict[str, tuple[dict[str, object], str, str, str]] = {
     "int8 without texts": (
         {"text_encoding.precision": "int8"}, "text_encoding.calibration_texts", "calibrated", "texts.txt",
     ),
+    "sweep without texts": (
+        {"text_encoding.sweep": True}, "text_encoding.calibration_texts", "compares", "texts.txt",
+    ),
+    "long names": (
+        {"text_encoding.models": [f"{'x' * 50}{number}" for number in range(90)]}, "text_encoding.models",
+        "boot script", "shorter",
+    ),
     "texts without int8": (
         {"text_encoding.calibration_texts": "s3://bucket/texts/"}, "text_encoding.calibration_texts", "not calibrated",
         '"int8"',

@@ -24,9 +24,16 @@ CONTEXT: dict[str, Any] = json.loads((REPO_ROOT / "cdk.json").read_text())["cont
 
 @dataclass(frozen=True)
 class Synthesized:
-    """A cloud assembly."""
+    """A cloud assembly, or some stacks of it (`Training` …)."""
 
     folder: Path
+    stacks: tuple[str, ...] = ()
+
+    def only(self, *stacks: str) -> Synthesized:
+        """The same, as if it had no other stacks."""
+        seen = Synthesized(self.folder, stacks)
+        seen.__dict__["templates"] = {name: self.templates[name] for name in stacks if name in self.templates}
+        return seen
 
     @cached_property
     def manifest(self) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from tests.settings.mistakes import challenger
 from tests.stacks.dashboards import body, picture
 from tests.stacks.synthesis import Synthesized
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 PICTURE = REPO_ROOT / "docs/dashboard.svg"
 KIND = "AWS::CloudWatch::Dashboard"
 

@@ -6,9 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from stand_in.cloudformation.graph import dependencies
 from stand_in.cloudformation.template import parse_template
 from tests.stacks.synthesis import Synthesized, listed, statements
+
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
 
 DRAIN = "Custom::DrainInterfaces"
 

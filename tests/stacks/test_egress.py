@@ -155,7 +155,7 @@ def test_only_the_mirror_reads_the_hub() -> None:
     assert readers == {"hub_mirror.py", HUB_LOADER.removeprefix("model_code/")}
 
 
-@pytest.mark.parametrize("image", ["sentiment-serving", "sentiment-training"])
+@pytest.mark.parametrize("image", ["sentiment-serving", "sentiment-training", "tensorrt-builder"])
 def test_containers_never_ask_the_hub(image: str) -> None:
     """transformers would look there for files that a folder lacks, and wait for the answer."""
     assert re.search(r"\bHF_HUB_OFFLINE=1\b", (REPO_ROOT / f"containers/{image}/Dockerfile").read_text())
@@ -177,6 +177,7 @@ def placed_in_subnets(assembly: Synthesized) -> dict[str, set[str]]:
 def test_who_lies_in_the_network(prod: Synthesized, synthesize: Callable[..., Synthesized]) -> None:
     """Whatever else comes to lie there needs a row, and a way to what it calls."""
     box = synthesize("prod", {"training.mode": "interactive"})
+    assert {"engine instance", "text encoding endpoint"} <= set(documented())
     rows = {
         "AWS::AutoScaling::AutoScalingGroup": "training instance",
         "AWS::EC2::LaunchTemplate": "development box",
@@ -217,8 +218,12 @@ def test_hosts_of_builds_are_what_is_listed(prod: Synthesized) -> None:
         if "/build.sh" in command:
             hosts.add("ecr.dkr")
             hosts |= {"pypi.org"} if "pip install" in dockerfile(variables) else set()
+            hosts |= set(re.findall(r"--extra-index-url https://([\w.]+)/", dockerfile(variables)))
             assert not re.search(r"\b(curl|wget|apt-get|apt|dnf|git)\b .*", dockerfile(variables)), "a new host"
-    assert set(needed) == {"hub-mirror", "sentiment-image", "serving-image", "sentiment-package"}
+    assert set(needed) == {
+        *("hub-mirror", "sentiment-image", "serving-image", "sentiment-package"),
+        *("triton-image", "text-encoding-image"),
+    }
     for job, hosts in needed.items():
         listed = in_cell(documented()[f"build {job}"][0])
         assert {host for host in listed if "." in host and host not in {"files.pythonhosted.org", "ecr.api"}} == hosts
@@ -234,13 +239,16 @@ def dockerfile(variables: dict[str, Any]) -> str:
 
 def test_the_endpoint_may_only_reach_https(deployment: Synthesized) -> None:
     """SageMaker fetches the archive through the VPC; the container itself, isolated, reaches nothing."""
-    assert deployment.one("AWS::SageMaker::Model")["EnableNetworkIsolation"] is True
-    (group,) = [
+    models = deployment.resources("AWS::SageMaker::Model").values()
+    assert [model["Properties"]["EnableNetworkIsolation"] for model in models] == [True, True]
+    groups = [
         item["Properties"]
         for item in deployment.resources("AWS::EC2::SecurityGroup").values()
         if "SageMaker endpoint" in str(item["Properties"]["GroupDescription"])
     ]
-    assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
+    assert len(groups) == 2
+    for group in groups:
+        assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
 
 
 def test_the_default_model_and_data_are_pinned(deployment: Synthesized) -> None:
@@ -248,4 +256,5 @@ def test_the_default_model_and_data_are_pinned(deployment: Synthesized) -> None:
         variables = start["Properties"].get("Environment", {})
         if variables.get("TORCHLIFT_JOB") == "hub-mirror":
             found = re.findall(r"hf://[^@ ]+@([0-9a-f]+)", variables["TORCHLIFT_COMMAND"])
-            assert len(found) == 2 and all(len(revision) == 40 for revision in found)
+            model_only = "--data" not in variables["TORCHLIFT_COMMAND"]
+            assert len(found) == (1 if model_only else 2) and all(len(revision) == 40 for revision in found)

@@ -11,6 +11,8 @@ from settings import REPO_ROOT, load_settings
 from stacks.serving_environment import container_environment
 from tests.stacks.synthesis import Synthesized, statements
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 
 def test_the_name_is_literal_and_carries_the_type(dev: Synthesized) -> None:
     assert dev.one("AWS::SageMaker::Endpoint")["EndpointName"] == "torchlift-dev-sentiment-c7g-4xlarge"

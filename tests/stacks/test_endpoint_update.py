@@ -15,6 +15,8 @@ from tests.settings.mistakes import CANARY, ENDPOINT, LINEAR, UPDATE, VERSION, c
 from tests.stacks.synthesis import Synthesized, statements
 from torchlift.endpoint_update import UpdatePolicy
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 Synthesize = Callable[..., Synthesized]
 OTHER = "fedcba9876543210"
 

@@ -25,6 +25,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "as shipped": {},
     "no training": {"training": None, "sentiment": None},
     "no endpoint": {"sentiment": None},
+    "no text encoding": {"text_encoding": None},
     "skip": {
         "training.mode": "skip",
         "training.weights_uri": "s3://weights/roberta/",
@@ -42,6 +43,7 @@ def test_graph(deployment: Synthesized) -> None:
         "Foundation": set(),
         "Training": {"Foundation"},
         "Graviton": {"Foundation", "Training"},
+        "MultiModel": {"Foundation"},
     }
 
 
@@ -50,6 +52,7 @@ def test_graph_without_training_jobs(synthesize: Callable[..., Synthesized]) -> 
         "Foundation": set(),
         "Training": {"Foundation"},
         "Graviton": {"Foundation", "Training"},
+        "MultiModel": {"Foundation"},
     }
 
 
@@ -58,6 +61,7 @@ def test_foundation_refers_to_no_other_stack(deployment: Synthesized) -> None:
     assert "Fn::ImportValue" not in text
     assert "-Training" not in text
     assert "-Graviton" not in text
+    assert "-MultiModel" not in text
 
 
 def test_only_foundation_exports_and_only_what_never_changes(deployment: Synthesized) -> None:
@@ -80,8 +84,9 @@ def test_exports_are_the_same_whatever_is_imported(variant: str, synthesize: Cal
 @pytest.mark.parametrize(
     ("changes", "stacks"),
     [
-        ({"training": None, "sentiment": None}, {"Foundation"}),
-        ({"sentiment": None}, {"Foundation", "Training"}),
+        ({"training": None, "sentiment": None, "text_encoding": None}, {"Foundation"}),
+        ({"training": None, "sentiment": None}, {"Foundation", "MultiModel"}),
+        ({"sentiment": None, "text_encoding": None}, {"Foundation", "Training"}),
     ],
 )
 def test_a_workload_without_a_section_has_no_stack(

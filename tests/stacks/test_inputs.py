@@ -11,6 +11,8 @@ import pytest
 
 from tests.stacks.synthesis import Synthesized
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.stacks.synthesis import Resource, Synthesized, listed
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 JOB_ID = re.compile(r"[A-Z][A-Za-z]+?(?P<hash>[0-9a-f]{16})(?P<details>[0-9a-f]{8})[A-Z]")
 JOB_TYPES = (
     "AWS::AutoScaling::AutoScalingGroup",

@@ -119,12 +119,14 @@ def test_existing_vpc(synthesize: Callable[..., Synthesized]) -> None:
     made = synthesize("dev", {"network.existing_vpc": section})
     for kind in ("VPC", "Subnet", "NatGateway", "VPCEndpoint", "FlowLog", "RouteTable"):
         assert not made.resources(f"AWS::EC2::{kind}"), "nothing of somebody else's network is ours to make"
-    assert made.one("AWS::AutoScaling::AutoScalingGroup")["VPCZoneIdentifier"] == subnets
-    assert made.one("AWS::SageMaker::Model")["VpcConfig"]["Subnets"] == subnets
+    for stack in ("Training", "MultiModel"):
+        assert made.one("AWS::AutoScaling::AutoScalingGroup", stack)["VPCZoneIdentifier"] == subnets
+    for stack in ("Graviton", "MultiModel"):
+        assert made.one("AWS::SageMaker::Model", stack)["VpcConfig"]["Subnets"] == subnets
     groups = made.resources("AWS::EC2::SecurityGroup").values()
     assert {item["Properties"]["VpcId"] for item in groups} == {vpc}
     some = synthesize("dev", {"network.existing_vpc": section, "training.zones": ["us-west-2c"]})
-    assert some.one("AWS::AutoScaling::AutoScalingGroup")["VPCZoneIdentifier"] == [subnets[2]]
+    assert some.one("AWS::AutoScaling::AutoScalingGroup", "Training")["VPCZoneIdentifier"] == [subnets[2]]
 
 
 def test_ec2_takes_every_description(deployment: Synthesized) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.stacks.synthesis import Resource, Synthesized
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 
 def launch_data(assembly: Synthesized, containing: str = "Train") -> dict[str, Any]:
     data: dict[str, Any] = assembly.one("AWS::EC2::LaunchTemplate", containing=containing)["LaunchTemplateData"]
@@ -133,7 +135,7 @@ def test_pinned_image(synthesize: Callable[..., Synthesized]) -> None:
     assert launch_data(synthesize("dev", changes))["ImageId"] == "ami-0123456789abcdef0"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def interactive(synthesize: Callable[..., Synthesized]) -> Synthesized:
     return synthesize("dev", {"training.mode": "interactive"})
 
@@ -193,7 +195,7 @@ def test_the_box_survives_other_hyperparameters(
     assert box(other) == box(interactive)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def skipped(synthesize: Callable[..., Synthesized]) -> Synthesized:
     changes = {
         "training.mode": "skip",

@@ -10,6 +10,8 @@ import pytest
 from tests.settings.mistakes import ENDPOINT, UPDATE, VERSION, challenger
 from tests.stacks.synthesis import Synthesized, statements
 
+pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
+
 Synthesize = Callable[..., Synthesized]
 
 

@@ -520,6 +520,16 @@ def _serving(unique: str) -> Resources:
                 "VpcConfig": {"SecurityGroupIds": [ref("Group")], "Subnets": [ref("Subnet")]},
             },
         },
+        "ManyModels": {
+            "Type": "AWS::SageMaker::Model",
+            "Properties": {
+                "ExecutionRoleArn": att("Role"),
+                "PrimaryContainer": {
+                    "Image": IMAGE, "Mode": "MultiModel", "ModelDataUrl": "s3://somewhere/models/",
+                    "MultiModelConfig": {"ModelCacheSetting": "Disabled"},
+                },
+            },
+        },
         # In no network: its endpoint's interfaces would outlive it.
         "Hosted": {
             "Type": "AWS::SageMaker::Model",

@@ -103,7 +103,11 @@ def _check_image(ctx: Context, image: str) -> None:
 
 def _check_data(ctx: Context, container: Properties) -> None:
     url = container.get("ModelDataUrl", "")
-    if not url or container.get("Mode") == "MultiModel":
+    if container.get("Mode") == "MultiModel":
+        if not url.endswith("/"):
+            raise ResourceFailed(f"ModelDataUrl of a MultiModel container must be a prefix, with a slash: {url}")
+        return
+    if not url:
         return
     bucket, _, key = url.removeprefix("s3://").partition("/")
     try:
@@ -126,6 +130,11 @@ def _hosting_types(ctx: Context) -> frozenset[str]:
     return frozenset(ctx.client("sagemaker").meta.service_model.shape_for("ProductionVariantInstanceType").enum)
 
 
+def _ami_versions(ctx: Context) -> frozenset[str]:
+    """AMIs of hosting instances, as botocore knows them."""
+    return frozenset(ctx.client("sagemaker").meta.service_model.shape_for("ProductionVariantInferenceAmiVersion").enum)
+
+
 @register
 class EndpointConfig(Unchangeable):
     """Variants of an endpoint."""
@@ -144,6 +153,12 @@ class EndpointConfig(Unchangeable):
                 raise ResourceFailed(
                     f"1 validation error detected: Value '{variant['InstanceType']}' at 'instanceType' failed to "
                     "satisfy constraint: Member must satisfy enum value set"
+                )
+            ami = variant.get("InferenceAmiVersion")
+            if ami is not None and ami not in _ami_versions(ctx):
+                raise ResourceFailed(
+                    f"1 validation error detected: Value '{ami}' at 'inferenceAmiVersion' failed to satisfy "
+                    "constraint: Member must satisfy enum value set"
                 )
             if "KmsKeyId" in props and hardware is not None and hardware.local_nvme:
                 raise ResourceFailed(

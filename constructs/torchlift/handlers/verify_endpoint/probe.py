@@ -49,6 +49,10 @@ class Probe:
     labels: frozenset[str]
     cases: Sequence[Case]
 
+    def mismatch(self, case: Case, body: bytes, *, first: int = 1) -> str | None:
+        """What is wrong with the answer `body`, in words; None when it is right."""
+        return mismatch(case, body, labels=self.labels, tolerance=self.tolerance, first=first)
+
 
 def parse(document: bytes) -> Probe:
     """Read a probe.json. Raises UnusableProbe."""

@@ -1,4 +1,4 @@
-"""Where base model and data come from, as inputs of the training job. Instances only ever read S3."""
+"""Where base model and data come from, as inputs of a job. Instances only ever read S3."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ OPTIONS = {BASE_MODEL: "--base-model", DATA: "--data"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingInputs:
+class JobInputs:
     """What the job fetches, where it then finds model and data, and what identifies both.
 
-    :param folders: {`base_model` or `data`: folder relative to the job's work folder}
+    :param folders: {setting: folder relative to the job's work folder}
     :param identity: literal; goes into the job's hash
-    :param origins: {`base_model` or `data`: where it comes from, with its revision}; the same on every machine
+    :param origins: {setting: where it comes from, with its revision}; the same on every machine
     """
 
     inputs: tuple[JobInput, ...]
@@ -42,7 +42,7 @@ class TrainingInputs:
     after: tuple[IDependable, ...]
 
 
-def training_inputs(
+def job_inputs(
     scope: Construct,
     *,
     sources: dict[str, Source],
@@ -50,10 +50,12 @@ def training_inputs(
     bucket: s3.IBucket,
     key: kms.IKey,
     log_group: logs.ILogGroup,
-) -> TrainingInputs:
+    section: str,
+) -> JobInputs:
     """Mirror what lies on the hub, bundle what lies in a folder, take what lies in S3 as it is.
 
-    :param sources: {`base_model` or `data`: where it comes from}
+    :param sources: {setting: where it comes from}; from the hub only `base_model` and `data`
+    :param section: the settings' section that they stand in
     :raises SettingsError: a local folder cannot be bundled
     """
     inputs: list[JobInput] = []
@@ -69,7 +71,7 @@ def training_inputs(
             inputs.append(JobInput.from_uri(scope, pascal(name), name=name, uri=source.text))
             identity[name] = source.text
         else:
-            bundle = _bundle_folder(scope, name, source)
+            bundle = _bundle_folder(scope, name, source, section)
             inputs.append(JobInput(name=name, bucket=bundle.bucket, path=bundle.key))
             identity[name] = bundle.content_hash
             origins[name] = f"a local folder, content {bundle.content_hash}"
@@ -82,7 +84,7 @@ def training_inputs(
         folders |= {name: f"inputs/{MIRROR_INPUT}/{name}" for name in hub}
         identity[MIRROR_INPUT] = mirror_hash
         after.append(job.done)
-    return TrainingInputs(inputs=tuple(inputs), folders=folders, identity=identity, origins=origins, after=tuple(after))
+    return JobInputs(inputs=tuple(inputs), folders=folders, identity=identity, origins=origins, after=tuple(after))
 
 
 def _mirror(
@@ -129,12 +131,12 @@ def _mirror(
     return result, hash, job
 
 
-def _bundle_folder(scope: Construct, name: str, source: Source) -> SourceBundle:
+def _bundle_folder(scope: Construct, name: str, source: Source, section: str) -> SourceBundle:
     try:
         return SourceBundle(scope, pascal(name), root=REPO_ROOT / source.text, paths=["."])
     except (ValueError, OSError) as error:
         problem = Problem(
-            key=f"training.{name}",
+            key=f"{section}.{name}",
             given=source.text,
             reason=f"The folder cannot be bundled: {error}.",
             right="a folder with ordinary files",
