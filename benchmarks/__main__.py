@@ -7,10 +7,15 @@ import re
 import sys
 from collections.abc import Callable
 
-from benchmarks import multi_model, payloads, synth
-from benchmarks.harness import Comparison, record
+from benchmarks import multi_model, payloads, question_answering, synth
+from benchmarks.harness import Comparison, Value, record
 
-BENCHMARKS: dict[str, Callable[[], Comparison]] = {
+BENCHMARKS: dict[str, Callable[[], Comparison | Value]] = {
+    "P1a-32": lambda: question_answering.against_loop("minilm", 32, rows=256),
+    "P1a-128": lambda: question_answering.against_loop("minilm", 128, rows=96),
+    "P1a-tiny": lambda: question_answering.against_loop("tiny", 32, rows=4096),
+    "P1b": question_answering.against_original,
+    "P1c": question_answering.health,
     "P4": synth.run,
     "P8a": lambda: payloads.run(1),
     "P8b": lambda: payloads.run(8),
@@ -25,20 +30,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description="Side-by-side measurements.")
     parser.add_argument("--only", metavar="ID", default="", help=f"one of {', '.join(BENCHMARKS)}; default: all")
     only = parser.parse_args().only
-    chosen = {
-        id: run for id, run in BENCHMARKS.items() if only in ("", id) or re.fullmatch(f"{re.escape(only)}[a-z]", id)
-    }
-    if not chosen:
+    ids = chosen(only)
+    if not ids:
         print(
             f"ONLY={only}: there is no such benchmark; right would be one of {', '.join(BENCHMARKS)}", file=sys.stderr
         )
         return 1
-    for id, run in chosen.items():
+    for id in ids:
         print(f"{id} ...", flush=True)
-        result = run()
+        result = BENCHMARKS[id]()
         record(id, result)
         print(f"{id}: {result}")
     return 0
+
+
+def chosen(only: str) -> list[str]:
+    """The ids that `only` means: all when empty, itself, or the parts of which it is the beginning (P1: P1a-32, …)."""
+    part = re.compile(f"{re.escape(only)}([a-z](-.+)?|-.+)?")
+    return [id for id in BENCHMARKS if not only or part.fullmatch(id)]
 
 
 if __name__ == "__main__":
