@@ -28,7 +28,7 @@ CHECKOV    := .venvs/checkov/.installed
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO) $(NODE) $(TORCHSERVE) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
+demo: $(DEMO) $(NODE) $(TORCHSERVE) $(TRITON) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
 	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
 
 test: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## gate, unit, construct, snapshot, serving and deploy tests
@@ -92,7 +92,8 @@ $(TORCHSERVE): requirements/torchserve.txt | .venv/bin/python
 	$(@D)/bin/pip install --quiet -r requirements/torchserve.txt
 	@touch $@
 
-# Its Python backend needs numpy 1, which has no wheel for Python 3.13: there its tests say so and are skipped.
+# Its Python backend needs numpy 1, which has no wheel for Python 3.13: there its tests are skipped, and the demo
+# leaves text encoding out.
 $(TRITON): requirements/triton.txt | .venv/bin/python
 	@echo "Installing the Triton server in an environment of its own ..."
 	@if "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 13))'; then \
