@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from settings import SettingsError, load_settings
 from stacks.foundation import Foundation
 from stacks.graviton import Graviton
+from stacks.inferentia import Inferentia
 from stacks.multi_model import MultiModel
 from stacks.training import Training
 
@@ -26,6 +27,8 @@ def build(app: cdk.App) -> None:
             Graviton(app, settings=settings, sentiment=settings.sentiment, foundation=foundation, training=training)
     if settings.text_encoding is not None:
         MultiModel(app, settings=settings, text_encoding=settings.text_encoding, foundation=foundation)
+    if settings.question_answering is not None:
+        Inferentia(app, settings=settings, question_answering=settings.question_answering, foundation=foundation)
     if app.node.try_get_context("checks") == "nag":
         # The rules are no part of what synth needs.
         from torchlift.nag import add_rules

@@ -17,6 +17,7 @@ JOBS = (
     "sentiment-package",
     "question-answering-trace-image",
     "question-answering-trace",
+    "question-answering-models",
     "question-answering-image",
     "nginx-image",
     "neuron-monitor-image",
@@ -25,8 +26,8 @@ JOBS = (
     "text-encoding-image",
     "text-encoding-engine",
 )
-INSTANCE_JOBS = ("sentiment-train", "text-encoding-engine")
-"""Those that run on an instance and report their end themselves; the others are builds."""
+INSTANCE_JOBS = ("sentiment-train", "text-encoding-engine", QUESTION_ANSWERING_FLEET)
+"""Those that run on instances, which tell of a failure by a line in the job's log; the others are builds."""
 REPOSITORIES = (
     "sentiment-training",
     "sentiment-serving",
@@ -101,7 +102,10 @@ def dashboard_name(deployment: str, workload: str) -> str:
 
 
 def fleet_models_key(workload: str, build: str) -> str:
-    """Key in the artifact bucket of the list of models that a fleet's servers follow; `build`: the trace's hash."""
+    """Key in the artifact bucket of the list of models that a fleet's servers follow.
+
+    :param build: hash of the job that made it
+    """
     return f"fleet/{workload}/{build}/models.json"
 
 

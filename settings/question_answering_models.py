@@ -38,7 +38,7 @@ class QuestionAnswering(Section):
     )
     instance_type: str = Field(default="inf2.xlarge", description="an Inf2 type, such as inf2.xlarge")
     min_instances: PositiveInt = Field(default=1, description="1 or more")
-    initial_instances: PositiveInt = Field(default=1, description="between min_instances and max_instances")
+    initial_instances: PositiveInt = Field(default=1, description="as min_instances: scaling adds more")
     max_instances: PositiveInt = Field(default=2, description="min_instances + 1 or more: an update needs one more")
     num_cores: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default="all", description='"all", or how many NeuronCores of an instance to serve on, 1 or more'

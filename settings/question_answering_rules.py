@@ -51,9 +51,13 @@ def _counts(values: Values, _: Path) -> Iterator[Problem]:
             reason=f"min_instances is {low}, and an update starts a new instance before it ends an old one.",
             right=f"{low + 1} or more",
         )
-    elif not low <= first <= high:
+    elif first != low:
         yield Problem(
-            key=_COUNTS[1], given=first, reason="The group starts within its limits.", right=f"{low} to {high}"
+            key=_COUNTS[1],
+            given=first,
+            reason="The group starts with min_instances, and scaling adds more: any other number "
+            "would be set again with each update.",
+            right=f"{low}",
         )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 SCRIPTS: Final = "scripts"
 HOST: Final = "hosts/instance_job"
 BOX: Final = "hosts/interactive"
+FLEET_HOST: Final = "hosts/inferentia"
 ONLY_FOR_IMAGES: Final = ("build_image.sh",)
 """Left out of the bundles of jobs that build no image."""
 
@@ -83,3 +84,47 @@ ENCODING: Final = _modules(
     "text_encoding.sweep_report",
     "text_encoding.trtexec",
 )
+TRACING: Final = _modules(
+    "argument_types",
+    "pretrained",
+    "question_answering.answers",
+    "question_answering.arguments",
+    "question_answering.backends",
+    "question_answering.compiled",
+    "question_answering.eager",
+    "question_answering.manifest",
+    "question_answering.trace",
+    "question_answering.windows",
+    "shapes",
+    "sources",
+)
+
+SERVING: Final = _modules(
+    "archive",
+    "question_answering.answers",
+    "question_answering.backends",
+    "question_answering.compiled",
+    "question_answering.manifest",
+    "question_answering.schemas",
+    "question_answering.windows",
+    "question_answering.workload",
+    "serving.__main__",
+    "serving.app",
+    "serving.batching",
+    "serving.core",
+    "serving.errors",
+    "serving.log",
+    "serving.metrics",
+    "serving.middleware",
+    "serving.model_list",
+    "serving.neuron_cores",
+    "serving.program",
+    "serving.registry",
+    "serving.service",
+    "serving.settings",
+    "serving.sources",
+    "serving.workload",
+    "shapes",
+)
+
+NEURON_MONITOR: Final = _modules("neuron_monitor.__main__", "neuron_monitor.documents", "neuron_monitor.servers")

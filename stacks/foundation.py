@@ -17,6 +17,7 @@ from torchlift.encryption_key import EncryptionKey
 from torchlift.image_repository import ImageRepository
 from torchlift.job_alarm import JobAlarm
 from torchlift.network import ExistingNetwork, Network, NewNetwork
+from torchlift.network_endpoints import SECRETS
 
 
 class Foundation(DeploymentStack):
@@ -83,7 +84,12 @@ class Foundation(DeploymentStack):
             key=self.key,
             log_retention=self.log_retention,
             removal_policy=self.removal_policy,
+            more_services=self._more_services(),
         )
+
+    def _more_services(self) -> list[str]:
+        answering = self._settings.question_answering
+        return [SECRETS] if answering is not None and answering.token_secret_arn else []
 
     def _build_job_logs(self) -> None:
         """Here, not in the workloads' stacks: when one of those rolls back, the reason must stay readable.

@@ -22,8 +22,9 @@ from torchlift.source_bundle import SourceBundle
 # The libraries that read the hub, in the versions that the tests run (requirements/dev.txt; a test compares).
 MIRROR_REQUIREMENTS = ("datasets==5.2.0", "huggingface-hub==2.4.0")
 MIRROR_INPUT = "hub"
-BASE_MODEL, DATA = "base_model", "data"
-OPTIONS = {BASE_MODEL: "--base-model", DATA: "--data"}
+BASE_MODEL, DATA, MODEL = "base_model", "data", "model"
+OPTIONS = {BASE_MODEL: "--base-model", DATA: "--data", MODEL: "--base-model"}
+"""{setting: the mirror's option}; the mirror writes what an option asks for into a folder of the option's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ def job_inputs(
 ) -> JobInputs:
     """Mirror what lies on the hub, bundle what lies in a folder, take what lies in S3 as it is.
 
-    :param sources: {setting: where it comes from}; from the hub only `base_model` and `data`
+    :param sources: {setting: where it comes from}; from the hub only those of :data:`OPTIONS`
     :param section: the settings' section that they stand in
     :raises SettingsError: a local folder cannot be bundled
     """
@@ -81,7 +82,7 @@ def job_inputs(
             scope, hub=hub, services=services, bucket=bucket, key=key, log_group=log_group
         )
         inputs.append(JobInput.from_result(name=MIRROR_INPUT, result=result))
-        folders |= {name: f"inputs/{MIRROR_INPUT}/{name}" for name in hub}
+        folders |= {name: f"inputs/{MIRROR_INPUT}/{OPTIONS[name].removeprefix('--').replace('-', '_')}" for name in hub}
         identity[MIRROR_INPUT] = mirror_hash
         after.append(job.done)
     return JobInputs(inputs=tuple(inputs), folders=folders, identity=identity, origins=origins, after=tuple(after))

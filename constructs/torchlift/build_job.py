@@ -24,7 +24,8 @@ BUILDERS = {
     "arm64": ("ARM_CONTAINER", "aws/codebuild/amazonlinux-aarch64-standard:3.0"),
     "x86_64": ("LINUX_CONTAINER", "aws/codebuild/amazonlinux2-x86_64-standard:5.0"),
 }
-MAX_TIMEOUT = Duration.hours(8)
+# One hour less than the wait condition lasts: a build may have to wait for its turn.
+MAX_TIMEOUT = Duration.hours(11)
 
 
 class BuildJob(Construct):
@@ -66,14 +67,14 @@ class BuildJob(Construct):
         :param architecture: ``arm64`` or ``x86_64``
         :param privileged: only for builds of images, which need Docker
         :param key: customer key with which CodeBuild encrypts what it keeps
-        :param timeout: at most 8 hours; one hour when left out
+        :param timeout: at most 11 hours; one hour when left out
         :param after: jobs whose results are inputs (their ``done``)
         :raises ValueError: an argument is outside its bounds
         """
         super().__init__(scope, id)
         timeout = timeout or Duration.hours(1)
         if not 5 <= timeout.to_minutes() <= MAX_TIMEOUT.to_minutes():
-            raise ValueError(f"{job}: a build may take 5 minutes to 8 hours, not {timeout.to_minutes()} minutes")
+            raise ValueError(f"{job}: a build may take 5 minutes to 11 hours, not {timeout.to_minutes()} minutes")
         if architecture not in BUILDERS:
             raise ValueError(f"{job}: no builder for '{architecture}', only for {', '.join(BUILDERS)}")
         environment_type, image = BUILDERS[architecture]

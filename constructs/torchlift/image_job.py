@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration
 from aws_cdk import aws_ecr as ecr
@@ -12,7 +12,7 @@ from constructs import Construct, IDependable
 
 from torchlift import permissions
 from torchlift.build_job import BuildJob
-from torchlift.job_data import JobResult
+from torchlift.job_data import JobInput, JobResult
 from torchlift.job_services import JobServices
 from torchlift.source_bundle import SourceBundle
 
@@ -37,6 +37,8 @@ class ImageJob(BuildJob):
         image_dir: str,
         architecture: str,
         log_group: logs.ILogGroup,
+        inputs: Sequence[JobInput] = (),
+        environment: Mapping[str, str] | None = None,
         compute_type: str = "BUILD_GENERAL1_MEDIUM",
         key: kms.IKey | None = None,
         timeout: Duration | None = None,
@@ -60,7 +62,9 @@ class ImageJob(BuildJob):
             result=result,
             source=source,
             command=f'bash "$TORCHLIFT_HOME/{image_dir}/build.sh"',
+            inputs=inputs,
             environment={
+                **(environment or {}),
                 "BASE_IMAGE": base_image,
                 "TORCHLIFT_IMAGE_DIR": image_dir,
                 "TORCHLIFT_PLATFORM": PLATFORMS[architecture],

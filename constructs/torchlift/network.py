@@ -27,9 +27,10 @@ class Network(Construct):
 
     vpc: ec2.IVpc
 
-    def __init__(self, scope: Construct, id: str, *, zones: Sequence[str]) -> None:
+    def __init__(self, scope: Construct, id: str, *, cidr: str, zones: Sequence[str]) -> None:
         """Use :class:`NewNetwork` or :class:`ExistingNetwork`."""
         super().__init__(scope, id)
+        self.cidr = cidr
         self.zones = tuple(zones)
         self.subnets: list[ec2.ISubnet] = []
 
@@ -55,7 +56,7 @@ class ExistingNetwork(Network):
         self, scope: Construct, id: str, *, vpc_id: str, cidr: str, zones: Sequence[str], subnet_ids: Sequence[str]
     ) -> None:
         """Import the VPC and its private subnets, one a zone, without looking anything up."""
-        super().__init__(scope, id, zones=zones)
+        super().__init__(scope, id, cidr=cidr, zones=zones)
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=vpc_id, vpc_cidr_block=cidr, availability_zones=list(zones)
         )
@@ -82,13 +83,15 @@ class NewNetwork(Network):
         key: kms.IKey,
         log_retention: logs.RetentionDays,
         removal_policy: RemovalPolicy,
+        more_services: Sequence[str] = (),
     ) -> None:
         """Declare VPC, subnets, routes, endpoints, flow log, and close the default security group.
 
         :param egress: `nat`: one NAT gateway, in the first zone; `endpoints`: no way out, interface endpoints instead
+        :param more_services: with `endpoints`, further services that get an endpoint
         :param zones: zone names, literal: a look-up would need credentials at synth
         """
-        super().__init__(scope, id, zones=zones)
+        super().__init__(scope, id, cidr=cidr, zones=zones)
         made = ec2.CfnVPC(self, "Vpc", cidr_block=cidr, enable_dns_hostnames=True, enable_dns_support=True)
         Tags.of(made).add("Name", made.node.path)
         self.vpc = ec2.Vpc.from_vpc_attributes(
@@ -102,7 +105,15 @@ class NewNetwork(Network):
         if egress == "nat":
             self._build_nat(zones[0], tables)
         else:
-            InterfaceEndpoints(self, "Interfaces", vpc=self.vpc, vpc_id=made.ref, cidr=cidr, subnet_ids=subnet_ids)
+            InterfaceEndpoints(
+                self,
+                "Interfaces",
+                vpc=self.vpc,
+                vpc_id=made.ref,
+                cidr=cidr,
+                subnet_ids=subnet_ids,
+                more=more_services,
+            )
         FlowLog(
             self,
             "FlowLog",

@@ -24,6 +24,8 @@ INTERFACES = (
     "sts",
 )
 """What our instances and SageMaker's interfaces call, without any way to the internet."""
+SECRETS = "secretsmanager"
+"""Called by the hosts of question answering when requests must bring a token."""
 
 
 class GatewayEndpoint(Construct):
@@ -46,11 +48,20 @@ class InterfaceEndpoints(Construct):
     """One interface endpoint a service, in every zone, reachable from the VPC over HTTPS."""
 
     def __init__(
-        self, scope: Construct, id: str, *, vpc: ec2.IVpc, vpc_id: str, cidr: str, subnet_ids: Sequence[str]
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        vpc_id: str,
+        cidr: str,
+        subnet_ids: Sequence[str],
+        more: Sequence[str] = (),
     ) -> None:
         """Declare the security group and the endpoints.
 
         :param cidr: the VPC's address range
+        :param more: services that only some deployments call
         """
         super().__init__(scope, id)
         group = ec2.SecurityGroup(
@@ -61,7 +72,7 @@ class InterfaceEndpoints(Construct):
             allow_all_outbound=False,
         )
         group.add_ingress_rule(ec2.Peer.ipv4(cidr), ec2.Port.tcp(443), "HTTPS from the VPC")
-        for service in INTERFACES:
+        for service in (*INTERFACES, *more):
             ec2.CfnVPCEndpoint(
                 self,
                 "".join(part.capitalize() for part in service.split(".")),

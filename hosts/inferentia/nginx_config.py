@@ -62,7 +62,7 @@ http {
 
   server {
     listen @LISTEN@ backlog=4096;
-    # Longer than a load balancer keeps idle connections (60 s), so it is never this side that closes one in use.
+    # Longer than a load balancer keeps idle connections (70 s), so it is never this side that closes one in use.
     keepalive_timeout 75s;
     client_header_timeout 15s;
     client_body_timeout 30s;

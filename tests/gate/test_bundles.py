@@ -57,6 +57,9 @@ def closure(*names: str) -> set[str]:
         (bundles.HUB_MIRROR, ["model_code.hub_mirror"]),
         (bundles.TRAINING, ["model_code.sentiment.train"]),
         (bundles.ENCODING, ["model_code.text_encoding.build", "model_code.text_encoding.cpu_model"]),
+        (bundles.TRACING, ["model_code.question_answering.trace"]),
+        (bundles.SERVING, ["model_code.serving.__main__"]),
+        (bundles.NEURON_MONITOR, ["model_code.neuron_monitor.__main__"]),
     ],
 )
 def test_bundle(bundle: tuple[str, ...], entries: list[str]) -> None:

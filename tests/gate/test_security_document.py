@@ -21,7 +21,10 @@ ROLES = {
     for name, may, _ in ROWS
 }
 POLICY = json.loads((REPO_ROOT / "docs/bootstrap-policy.json").read_text())
-IAM_NAMES = {"ApplicationAutoScaling": "application-autoscaling"}
+IAM_NAMES = {
+    "ApplicationAutoScaling": "application-autoscaling",
+    "ElasticLoadBalancingV2": "elasticloadbalancing",
+}
 """Services whose IAM prefix is not their CloudFormation name in lower case."""
 
 
@@ -29,7 +32,12 @@ IAM_NAMES = {"ApplicationAutoScaling": "application-autoscaling"}
 def everything(synthesize: Callable[..., Synthesized]) -> Synthesized:
     """A deployment with every role."""
     return synthesize(
-        "dev", {"training.mode": "interactive", "sentiment.endpoint.data_capture": {"sampling_percent": 10}}
+        "dev",
+        {
+            "training.mode": "interactive",
+            "question_answering.token_secret_arn": "arn:aws:secretsmanager:us-west-2:123456789012:secret:token-AbCdEf",
+            "sentiment.endpoint.data_capture": {"sampling_percent": 10},
+        },
     )
 
 
@@ -80,6 +88,8 @@ def test_the_bootstrap_policy_lets_services_make_their_roles(everything: Synthes
     stops = [item for item in everything.resources("AWS::CloudWatch::Alarm").values() if "ec2:stop" in str(item)]
     assert stops and everything.resources("AWS::ApplicationAutoScaling::ScalableTarget")
     assert {"events.amazonaws.com", "sagemaker.application-autoscaling.amazonaws.com"} <= services
+    assert everything.resources("AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert "elasticloadbalancing.amazonaws.com" in services
     assert everything.resources("AWS::AutoScaling::AutoScalingGroup")
     assert "autoscaling.amazonaws.com" in services
 

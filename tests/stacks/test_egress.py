@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from settings import REPO_ROOT
+from settings import REPO_ROOT, names
 from stacks import bundles
 from tests.stacks.synthesis import Synthesized
-from torchlift.network_endpoints import INTERFACES
+from torchlift.network_endpoints import INTERFACES, SECRETS
 
 DOCUMENT = REPO_ROOT / "docs/egress.md"
 # What a command line names → the services that it calls. Layers of images and signals are S3 objects.
 CALLS = {
     "autoscaling": {"autoscaling"},
+    "cloudformation": {"cloudformation"},
     "docker login": {"ecr.dkr"},
     "docker pull": {"ecr.dkr", "s3"},
     "docker push": {"ecr.dkr", "s3"},
@@ -30,6 +31,7 @@ CALLS = {
     "logs": {"logs"},
     "s3": {"s3"},
     "s3api": {"s3"},
+    "secretsmanager": {SECRETS},
     "awslogs": {"logs"},
     "$TORCHLIFT_HANDLE": {"s3"},
 }
@@ -89,6 +91,9 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+FLEET_SCRIPTS = tuple(
+    str(path.relative_to(REPO_ROOT)) for path in sorted((REPO_ROOT / bundles.FLEET_HOST).glob("*.sh"))
+)
 HUB_LOADER = "model_code/sentiment/data.py"
 JOB_SCRIPTS = tuple(
     str(path.relative_to(REPO_ROOT))
@@ -118,11 +123,26 @@ def test_what_a_training_instance_calls_is_what_is_listed() -> None:
     assert called <= {*INTERFACES, "s3"}, "in mode endpoints there is no other way"
 
 
+def test_what_a_fleet_host_calls_is_what_is_listed(synthesize: Callable[..., Synthesized]) -> None:
+    # The servers follow their list of models.
+    called = services_called(*FLEET_SCRIPTS) | AGENT | {"s3"}
+    assert {"ecr.api", "ecr.dkr", "logs", "cloudformation", SECRETS} <= called
+    assert in_cell(documented()["question-answering host"][0]) == called
+    assert called <= {*INTERFACES, SECRETS, "s3"}, "in mode endpoints there is no other way"
+    token = "arn:aws:secretsmanager:us-west-2:123456789012:secret:token-AbCdEf"
+    for changes, there in (({}, False), ({"question_answering.token_secret_arn": token}, True)):
+        made = synthesize("prod", {"network.egress": "endpoints", **changes})
+        services = [item["Properties"]["ServiceName"] for item in made.resources("AWS::EC2::VPCEndpoint").values()]
+        assert any(name.endswith(SECRETS) for name in services) == there
+
+
 def test_instances_name_no_host_but_their_own_metadata() -> None:
     assert hosts_named(*JOB_SCRIPTS) == {METADATA}
+    # A host's own servers, too.
+    assert hosts_named(*FLEET_SCRIPTS) == {METADATA, "127.0.0.1"}
 
 
-@pytest.mark.parametrize("path", JOB_SCRIPTS)
+@pytest.mark.parametrize("path", [*JOB_SCRIPTS, *FLEET_SCRIPTS])
 def test_nothing_is_installed_at_boot(path: str) -> None:
     for line in shell_lines(path):
         assert not re.search(r"\b(apt|apt-get|dnf|yum|pip|pip3|conda|npm|snap)\b +\S*(install|update|upgrade)", line)
@@ -181,6 +201,7 @@ def test_who_lies_in_the_network(prod: Synthesized, synthesize: Callable[..., Sy
     rows = {
         "AWS::AutoScaling::AutoScalingGroup": "training instance",
         "AWS::EC2::LaunchTemplate": "development box",
+        "AWS::ElasticLoadBalancingV2::LoadBalancer": "load balancer",
         "AWS::SageMaker::Model": "sentiment endpoint",
         "AWS::EC2::VPCEndpoint": None,
     }
@@ -219,11 +240,11 @@ def test_hosts_of_builds_are_what_is_listed(prod: Synthesized) -> None:
             hosts.add("ecr.dkr")
             hosts |= {"pypi.org"} if "pip install" in dockerfile(variables) else set()
             hosts |= set(re.findall(r"--extra-index-url https://([\w.]+)/", dockerfile(variables)))
-            assert not re.search(r"\b(curl|wget|apt-get|apt|dnf|git)\b .*", dockerfile(variables)), "a new host"
-    assert set(needed) == {
-        *("hub-mirror", "sentiment-image", "serving-image", "sentiment-package"),
-        *("triton-image", "text-encoding-image"),
-    }
+            hosts |= {"archive.ubuntu.com", "security.ubuntu.com"} if "apt-get " in dockerfile(variables) else set()
+            assert not re.search(r"\b(curl|wget|apt|dnf|git)\b .*", dockerfile(variables)), "a new host"
+        if "/run.sh" in command:
+            hosts.add("ecr.dkr")
+    assert set(needed) == set(names.JOBS) - set(names.INSTANCE_JOBS)
     for job, hosts in needed.items():
         listed = in_cell(documented()[f"build {job}"][0])
         assert {host for host in listed if "." in host and host not in {"files.pythonhosted.org", "ecr.api"}} == hosts
@@ -234,7 +255,8 @@ def dockerfile(variables: dict[str, Any]) -> str:
     name = re.search(r"containers/([a-z-]+)", json.dumps(variables))
     assert name is not None
     lines = (REPO_ROOT / "containers" / name[1] / "Dockerfile").read_text().splitlines()
-    return "\n".join(line for line in lines if not line.startswith("#"))
+    # A health check asks the container itself.
+    return "\n".join(line for line in lines if not line.startswith("#") and "http://127.0.0.1" not in line)
 
 
 def test_the_endpoint_may_only_reach_https(deployment: Synthesized) -> None:

@@ -26,6 +26,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "no training": {"training": None, "sentiment": None},
     "no endpoint": {"sentiment": None},
     "no text encoding": {"text_encoding": None},
+    "no question answering": {"question_answering": None},
     "skip": {
         "training.mode": "skip",
         "training.weights_uri": "s3://weights/roberta/",
@@ -44,6 +45,7 @@ def test_graph(deployment: Synthesized) -> None:
         "Training": {"Foundation"},
         "Graviton": {"Foundation", "Training"},
         "MultiModel": {"Foundation"},
+        "Inferentia": {"Foundation"},
     }
 
 
@@ -53,6 +55,7 @@ def test_graph_without_training_jobs(synthesize: Callable[..., Synthesized]) -> 
         "Training": {"Foundation"},
         "Graviton": {"Foundation", "Training"},
         "MultiModel": {"Foundation"},
+        "Inferentia": {"Foundation"},
     }
 
 
@@ -62,6 +65,7 @@ def test_foundation_refers_to_no_other_stack(deployment: Synthesized) -> None:
     assert "-Training" not in text
     assert "-Graviton" not in text
     assert "-MultiModel" not in text
+    assert "-Inferentia" not in text
 
 
 def test_only_foundation_exports_and_only_what_never_changes(deployment: Synthesized) -> None:
@@ -84,9 +88,13 @@ def test_exports_are_the_same_whatever_is_imported(variant: str, synthesize: Cal
 @pytest.mark.parametrize(
     ("changes", "stacks"),
     [
-        ({"training": None, "sentiment": None, "text_encoding": None}, {"Foundation"}),
-        ({"training": None, "sentiment": None}, {"Foundation", "MultiModel"}),
-        ({"sentiment": None, "text_encoding": None}, {"Foundation", "Training"}),
+        (
+            {"training": None, "sentiment": None, "text_encoding": None, "question_answering": None},
+            {"Foundation"},
+        ),
+        ({"training": None, "sentiment": None, "question_answering": None}, {"Foundation", "MultiModel"}),
+        ({"training": None, "sentiment": None, "text_encoding": None}, {"Foundation", "Inferentia"}),
+        ({"sentiment": None, "text_encoding": None, "question_answering": None}, {"Foundation", "Training"}),
     ],
 )
 def test_a_workload_without_a_section_has_no_stack(

@@ -73,11 +73,14 @@ def test_what_instances_call_without_the_internet(service: str) -> None:
 
 def test_no_ingress_from_outside_the_vpc(deployment: Synthesized) -> None:
     cidr = deployment.one("AWS::EC2::VPC")["CidrBlock"]
-    assert not deployment.resources("AWS::EC2::SecurityGroupIngress")
+    for rule in deployment.resources("AWS::EC2::SecurityGroupIngress").values():
+        # From the load balancer to its hosts.
+        assert "SourceSecurityGroupId" in rule["Properties"] and rule["Properties"]["FromPort"] == 8080
     for group in deployment.resources("AWS::EC2::SecurityGroup").values():
         for rule in group["Properties"].get("SecurityGroupIngress", []):
             assert rule["CidrIp"] == cidr
-            assert (rule["FromPort"], rule["ToPort"]) == (443, 443)
+            # 80: the load balancer of question answering, for which no certificate is given.
+            assert (rule["FromPort"], rule["ToPort"]) in ((443, 443), (80, 80))
 
 
 def test_no_public_addresses(deployment: Synthesized) -> None:
@@ -119,7 +122,7 @@ def test_existing_vpc(synthesize: Callable[..., Synthesized]) -> None:
     made = synthesize("dev", {"network.existing_vpc": section})
     for kind in ("VPC", "Subnet", "NatGateway", "VPCEndpoint", "FlowLog", "RouteTable"):
         assert not made.resources(f"AWS::EC2::{kind}"), "nothing of somebody else's network is ours to make"
-    for stack in ("Training", "MultiModel"):
+    for stack in ("Training", "MultiModel", "Inferentia"):
         assert made.one("AWS::AutoScaling::AutoScalingGroup", stack)["VPCZoneIdentifier"] == subnets
     for stack in ("Graviton", "MultiModel"):
         assert made.one("AWS::SageMaker::Model", stack)["VpcConfig"]["Subnets"] == subnets

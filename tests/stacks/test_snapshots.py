@@ -12,7 +12,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from tests.stacks.normalized import normalized
 from tests.stacks.synthesis import DEPLOYMENTS, Synthesized
 
-STACKS = ("Foundation", "Training", "Graviton", "MultiModel")
+STACKS = ("Foundation", "Training", "Graviton", "MultiModel", "Inferentia")
 
 
 @pytest.mark.parametrize("stack", STACKS)
