@@ -81,7 +81,7 @@ def trace_model(
     result = JobResult.in_s3(bucket=foundation.bucket, prefix=f"{TRACED_PREFIX}{hash}/", key=foundation.key)
     job = BuildJob(
         stack,
-        "Trace",
+        "Compile",
         services=services,
         job=TRACE_JOB,
         hash=hash,
