@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 
 from stand_in import hooks_jobs, moto_corrections, sweep
+from stand_in.access.record import Record
 from stand_in.cloudformation.readback import read_back
 from stand_in.cloudformation.service import CloudFormation
 from stand_in.executor.executor import Executor
@@ -40,7 +41,9 @@ def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tup
     hooks = Hooks()
     hooks_jobs.install(hooks, executor)
     moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
-    application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks)
+    record = Record(executor.site.moto_lock)
+    application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks, record=record)
+    application.page("/_torchlift/access", record.page)
     application.page("/_torchlift/state", lambda _: executor.state())
 
     def inventory(query: str) -> Any:

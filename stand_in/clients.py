@@ -9,25 +9,27 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from stand_in.environment import access_key_of_role
+
 
 @dataclass(frozen=True)
 class Clients:
     """One client per service and region, shared by threads: boto3 takes longer to make one than moto to answer it."""
 
     base_url: str
-    _made: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _made: dict[tuple[str, str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, service: str, region: str) -> Any:
-        """The client for `service` in `region`."""
+    def get(self, service: str, region: str, *, role: str = "") -> Any:
+        """The client for `service` in `region`, with a role's credentials, by name or ARN, or nobody's."""
         with self._lock:
-            if (service, region) not in self._made:
-                self._made[service, region] = self._make(service, region)
-            return self._made[service, region]
+            if (service, region, role) not in self._made:
+                self._made[service, region, role] = self._make(service, region, role)
+            return self._made[service, region, role]
 
-    def _make(self, service: str, region: str) -> Any:
+    def _make(self, service: str, region: str, role: str) -> Any:
         session = boto3.session.Session(
-            aws_access_key_id="testing", aws_secret_access_key="testing", region_name=region
+            aws_access_key_id=access_key_of_role(role), aws_secret_access_key="testing", region_name=region
         )
         # No proxies: not even those of the caller's environment stand between.
         config = Config(

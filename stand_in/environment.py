@@ -13,11 +13,26 @@ KEPT = ("LANG", "LC_ALL", "TERM", "COLUMNS", "TMPDIR", "TZ", "SSL_CERT_FILE")
 variables (credentials, profiles, endpoints per service, proxies, config files) and more may come."""
 
 
-def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) -> dict[str, str]:
+ROLE_MARK = "role."
+"""Before a role's name, in the access key id of what runs with the role: so its calls can be told."""
+
+
+def access_key_of_role(role: str) -> str:
+    """The access key id of a role, by name or ARN; of nobody in particular for an empty one."""
+    name = role.rpartition("/")[2]
+    return f"{ROLE_MARK}{name}" if name else "testing"
+
+
+def role_of_access_key(access_key: str) -> str:
+    """The name of the role that a call was made with; empty when there was none."""
+    return access_key.removeprefix(ROLE_MARK) if access_key.startswith(ROLE_MARK) else ""
+
+
+def isolated_environment(*, base_url: str, region: str, root: Path, home: Path, role: str = "") -> dict[str, str]:
     """Variables for a child process that must reach the stand-in at `base_url` and nothing else.
 
     `home` is an empty folder that takes the place of the home directory: the CDK CLI reads `~/.cdk.json`, AWS and hub
-    clients have files there too.
+    clients have files there too. `role` is the role, by name or ARN, that its calls are made with.
     """
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return kept | {
@@ -32,7 +47,7 @@ def isolated_environment(*, base_url: str, region: str, root: Path, home: Path) 
         ),
         "AWS_ENDPOINT_URL": base_url,
         "AWS_ENDPOINT_URL_S3": base_url,
-        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_ACCESS_KEY_ID": access_key_of_role(role),
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,

@@ -174,7 +174,7 @@ class LambdaRuntime:
         }
         (folder / "request.json").write_text(json.dumps(request))
         log, answer = folder / "output.log", folder / "answer.json"
-        environment = self._site.environment(region) | {
+        environment = self._site.environment(region, role=str(function.role)) | {
             **{str(name): str(value) for name, value in function.environment_vars.items()},
             "AWS_LAMBDA_FUNCTION_NAME": function.function_name,
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",

@@ -27,10 +27,13 @@ class Application:
     `moto` answers one request at a time (`Site.locked`): its backends were not made for many threads.
     """
 
-    def __init__(self, *, moto: Callable[..., Iterable[bytes]], cloudformation: Any, hooks: Any) -> None:
+    def __init__(
+        self, *, moto: Callable[..., Iterable[bytes]], cloudformation: Any, hooks: Any, record: Any = None
+    ) -> None:
         self._moto = moto
         self._cloudformation = cloudformation
         self._hooks = hooks
+        self._record = record
         self._pages: dict[str, Page] = {}
 
     def page(self, path: str, page: Page) -> None:
@@ -41,6 +44,8 @@ class Application:
         path = environ["PATH_INFO"]
         if path.startswith("/_torchlift/"):
             return self._own(environ, start_response, path)
+        if self._record is not None:
+            self._record.see(environ, lambda: _read_body(environ), _headers(environ))
         service, region = _signed_for(environ.get("HTTP_AUTHORIZATION", ""))
         if service != "cloudformation" and not self._hooks.wants(service):
             return self._moto(environ, start_response)

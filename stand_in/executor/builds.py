@@ -53,6 +53,7 @@ class Builds:
             kind="build",
             environment=variables,
             number=name,
+            role=str(project.get("serviceRole", "")),
             timeout_s=build["timeoutInMinutes"] * 60,
         )
         run.extra = {"CODEBUILD_SRC_DIR": str(run.home)}

@@ -7,6 +7,7 @@ from typing import Any
 
 from moto.autoscaling.models import FakeAutoScalingGroup, autoscaling_backends
 
+from stand_in.access.record import role_of_profile
 from stand_in.environment import ACCOUNT
 
 JOB_TAG = "torchlift:job"
@@ -24,6 +25,8 @@ class Group:
     desired: int
     instances: tuple[str, ...]
     user_data: str
+    role: str
+    """Of the instance profile; empty without one."""
 
 
 def read(region: str, name: str) -> Group | None:
@@ -39,6 +42,7 @@ def read(region: str, name: str) -> Group | None:
         desired=found.desired_capacity or 0,
         instances=tuple(state.instance.id for state in found.instance_states),
         user_data=str(found.user_data or ""),
+        role=_role(found),
     )
 
 
@@ -60,3 +64,11 @@ def _job(group: FakeAutoScalingGroup) -> str | None:
             return str(tag["value" if "value" in tag else "Value"])
     found = group.instance_tags.get(JOB_TAG)
     return str(found) if found else None
+
+
+def _role(group: FakeAutoScalingGroup) -> str:
+    template: Any = group.ec2_launch_template
+    if template is None:
+        return ""
+    profile = template.get_version(group.launch_template_version).data.get("IamInstanceProfile", {})
+    return role_of_profile(str(profile.get("Arn") or profile.get("Name") or ""))

@@ -16,7 +16,9 @@ SIGNAL_SECONDS = 120
 class InstanceRun:
     """`live()` blocks until the instance has ended itself, or was ended from outside by `stop()`."""
 
-    def __init__(self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str], role: str = ""
+    ) -> None:
         self._site = site
         self._region = region
         self._instance_id = instance_id
@@ -26,6 +28,7 @@ class InstanceRun:
             kind="instance",
             environment={**environment, "TORCHLIFT_INSTANCE_ID": instance_id},
             number=instance_id,
+            role=role,
             timeout_s=float(environment.get("TORCHLIFT_DEADLINE_SECONDS", 0)) or None,
         )
         self.leaving = False
@@ -79,7 +82,9 @@ class InstanceRun:
     def _terminate(self) -> None:
         self.leaving = True
         try:
-            self._site.client("autoscaling", self._region).terminate_instance_in_auto_scaling_group(
+            self._site.client(
+                "autoscaling", self._region, role=self._job.role
+            ).terminate_instance_in_auto_scaling_group(
                 InstanceId=self._instance_id, ShouldDecrementDesiredCapacity=True
             )
         except Exception as error:  # terminated from outside in the meantime

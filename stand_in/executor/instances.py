@@ -122,7 +122,9 @@ class Instances:
         except (NoJobEnvironment, direct.NoDirectMode) as error:
             log.error("group %s: %s", group.name, error)
             environment = {"TORCHLIFT_JOB": group.job}
-        run = InstanceRun(site=self._site, region=key[0], instance_id=instance_id, environment=environment)
+        run = InstanceRun(
+            site=self._site, region=key[0], instance_id=instance_id, environment=environment, role=group.role
+        )
         self._running[key][instance_id] = run
         cause = "an instance was started in response to a difference between desired and actual capacity."
         description = f"Launching a new EC2 instance: {instance_id}"

@@ -43,6 +43,8 @@ class JobRun:
     number: str
     """What tells this run from others of the same job: a build's or an instance's id."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    role: str = ""
+    """The role that the job's calls are made with, by name or ARN."""
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class JobRun:
         self.home.mkdir(parents=True, exist_ok=True)
         archive = self.folder / "source.zip"
         try:
-            self.site.client("s3", self.region).download_file(bucket, key, str(archive))
+            self.site.client("s3", self.region, role=self.role).download_file(bucket, key, str(archive))
             with zipfile.ZipFile(archive) as opened:
                 opened.extractall(self.home)
         except Exception as error:
@@ -80,7 +82,7 @@ class JobRun:
     def variables(self) -> dict[str, str]:
         """The environment of the job's process."""
         line = direct.job(self.job)
-        base = self.site.environment(self.region)
+        base = self.site.environment(self.region, role=self.role)
         bin_folder = self.site.repo_root / line.venv / "bin"
         python_path = [] if line.code == direct.IN_BUNDLE else [str(self.site.repo_root)]
         return {

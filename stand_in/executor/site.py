@@ -40,15 +40,15 @@ class Site:
 
         return application
 
-    def environment(self, region: str) -> dict[str, str]:
-        """Variables for a child that may reach the stand-in and nothing else."""
+    def environment(self, region: str, *, role: str = "") -> dict[str, str]:
+        """Variables for a child that may reach the stand-in and nothing else, with a role's credentials."""
         home = self.state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home)
+        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home, role=role)
 
-    def client(self, service: str, region: str) -> Any:
-        """A boto3 client that can only reach the stand-in; one per service and region, shared by threads."""
-        return self._clients.get(service, region)
+    def client(self, service: str, region: str, *, role: str = "") -> Any:
+        """A boto3 client that can only reach the stand-in; one per service, region and role, shared by threads."""
+        return self._clients.get(service, region, role=role)
 
     def log_path(self, name: str) -> Path:
         """A new log file's path: numbered, so that a list of the folder tells the order."""

@@ -18,7 +18,7 @@ from stand_in.demo.cdk import Cdk, CdkFailed
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.session import StandIn, run, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
-from tests.deploy import tiny
+from tests.deploy import permissions, tiny
 from tests.deploy.changes import asked_all_the_while
 from tests.deploy.trap import Trap
 
@@ -206,8 +206,21 @@ def test_a_failed_training_rolls_back_with_its_reason(cycle: Cycle, tmp_path: Pa
 
 
 def test_destroy_leaves_nothing(cycle: Cycle, sprung_trap: Trap) -> None:
+    cycle.aws.get("/_torchlift/access")  # takes note of the roles that are there
     cycle.cdk.destroy()
     delete_bootstrap(cycle.aws)
     left = leftovers(cycle.before, snapshot(cycle.aws))
     assert left.found == []
     assert sprung_trap.calls == []
+
+
+def test_roles_were_allowed_every_call_and_each_spare_permission_has_a_reason(cycle: Cycle) -> None:
+    access = cycle.aws.get("/_torchlift/access")
+    access["roles"] = {name: role for name, role in access["roles"].items() if not name.startswith("cdk-")}
+    assert any("ExecutionRole" in name for name in access["roles"]), "a role that only SageMaker uses is looked at too"
+    print(f"{len(access['calls'])} different calls of {len(access['roles'])} roles")
+    assert len(access["calls"]) > 50
+    assert permissions.refused(access) == []
+    unused, entries = permissions.unused(access), permissions.spare_list()
+    assert permissions.unexplained(unused, entries) == []
+    assert permissions.needless(unused, entries) == []
