@@ -7,6 +7,7 @@ DEPLOYMENT ?= dev
 MODE       ?= direct
 KEEP       ?=
 ONLY       ?=
+FILES      ?=
 
 # The virtual environment comes first: its Python, its AWS CLI and its Node (from a wheel), on every machine alike.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
@@ -23,7 +24,7 @@ TRITON     := .venvs/triton/.installed
 CHECKOV    := .venvs/checkov/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long synth lint bench clean setup pins
+.PHONY: help demo test test-long synth lint bench mutate clean setup pins
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ lint: $(DEV) ## formatting, types, import rules, scripts, Dockerfiles
 
 bench: $(DEV) $(NODE) $(TRITON) ## side-by-side measurements: make bench ONLY=P4
 	python -m benchmarks --only "$(ONLY)"
+
+mutate: $(DEV) $(NODE) ## faults in scripts that no test catches: make mutate FILES=scripts/fetch.sh (hours for all)
+	python -m mutation $(FILES)
 
 clean: ## remove everything that the other targets made
 	rm -rf .venv .venvs node_modules build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

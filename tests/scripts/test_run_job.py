@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.scripts.conftest import REPO_ROOT, Workbench
-from tests.support.receiver import Receiver
 
 PREFIX = "weights/test/0123456789abcdef/"
 
@@ -124,27 +123,3 @@ def test_a_store_that_does_not_answer_is_a_failure_not_an_absence(bench: Workben
     assert done.returncode != 0
     assert reason(bench).startswith("probe: exit 1: ")
     assert not (bench.work / "ran").exists()
-
-
-@pytest.mark.parametrize("status", ["SUCCESS", "FAILURE"])
-def test_a_signal_arrives_with_no_content_type(bench: Workbench, receiver: Receiver, status: str) -> None:
-    receiver.refuse_next = 1
-    text = 'said "no" in\nü' + "ü" * 1000
-    done = bench.run("scripts/signal.sh", status, text, TORCHLIFT_HANDLE=receiver.url)
-    assert done.returncode == 0, done.stderr
-    assert receiver.refused == 0
-    assert receiver.content_types == [None]
-    [body] = receiver.bodies
-    assert body["Status"] == status
-    assert body["UniqueId"] == "0123456789abcdef"
-    assert body["Data"] == ""
-    assert body["Reason"].startswith('said "no" in\nü')
-    assert len(body["Reason"].encode()) <= 1000
-
-
-def test_a_signal_needs_a_status_and_somebody_who_waits(bench: Workbench, receiver: Receiver) -> None:
-    assert bench.run("scripts/signal.sh", "DONE", TORCHLIFT_HANDLE=receiver.url).returncode != 0
-    done = bench.run("scripts/signal.sh", "SUCCESS")
-    assert done.returncode != 0
-    assert "nobody waits" in done.stderr
-    assert receiver.bodies == []

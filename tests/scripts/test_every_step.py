@@ -1,0 +1,166 @@
+"""Each step of publication and fetching broken once, by failure and by a kill; then run again, twice, and two at once.
+
+Whatever happens: a prefix with a manifest is a whole result, a folder that is there is a whole input, and a later run
+makes it good.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.scripts.conftest import REPO_ROOT, Workbench
+
+PREFIX = "weights/test/0123456789abcdef/"
+FILES = {"model.bin": "weights", "sub/config.json": "{}"}
+PROGRAMS = ("aws", "python3", "mv", "mkdir", "mktemp")
+COUNTED = """
+number=$(($(cat "{folder}/count" 2>/dev/null || echo 0) + 1))
+echo "$number" >"{folder}/count"
+[ "$number" -ne "${{BREAK_AT:-0}}" ] || {breakage}
+exec "$REAL" "$@"
+"""
+FAILS = "exit 1"
+# The whole process group, as a host that loses its power: no trap runs.
+KILLED = "kill -KILL 0"
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    folder = tmp_path / "output"
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def start(bench: Workbench, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """Run a script in a process group of its own."""
+    return subprocess.Popen(
+        ["bash", str(REPO_ROOT / script), *arguments],
+        env={**bench.environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=200)
+    return process.returncode, output
+
+
+def count_steps(bench: Workbench, breakage: str) -> None:
+    for name in PROGRAMS:
+        bench.program(name, COUNTED.format(folder=bench.folder, breakage=breakage))
+
+
+def steps(bench: Workbench) -> int:
+    count = bench.folder / "count"
+    number = int(count.read_text())
+    count.unlink()
+    return number
+
+
+def published(bench: Workbench) -> dict[str, str]:
+    """The files of the result, if it is one; none otherwise."""
+    if f"{PREFIX}manifest.json" not in bench.keys(PREFIX):
+        return {}
+    return {
+        key.removeprefix(PREFIX): bench.read(key).decode()
+        for key in bench.keys(PREFIX)
+        if not key.endswith("manifest.json")
+    }
+
+
+def forget(bench: Workbench) -> None:
+    left = bench.keys()
+    for key in left:
+        bench.client("s3").delete_object(Bucket=bench.bucket, Key=key)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("breakage", [FAILS, KILLED])
+def test_publication_broken_at_each_step(bench: Workbench, output: Path, breakage: str) -> None:
+    uri = bench.environment["TORCHLIFT_RESULT"]
+    count_steps(bench, breakage)
+    status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
+    assert status == 0, said
+    number = steps(bench)
+    assert number >= 10
+    for step in range(1, number + 1):
+        forget(bench)
+        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri, BREAK_AT=str(step)))
+        steps(bench)
+        found = published(bench)
+        assert found in ({}, FILES), f"step {step}: {said}"
+        # Only what comes after the manifest may fail without failing the publication.
+        assert status != 0 or found == FILES, f"step {step}: {said}"
+        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
+        steps(bench)
+        assert status == 0 and published(bench) == FILES, f"after step {step}: {said}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("breakage", [FAILS, KILLED])
+def test_fetching_broken_at_each_step(bench: Workbench, output: Path, breakage: str, tmp_path: Path) -> None:
+    uri = bench.environment["TORCHLIFT_RESULT"]
+    assert bench.run("scripts/publish.sh", str(output), uri).returncode == 0
+    target = tmp_path / "target"
+
+    def fetched() -> dict[str, str]:
+        return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
+
+    count_steps(bench, breakage)
+    status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
+    assert status == 0 and fetched() == FILES, said
+    number = steps(bench)
+    assert number >= 8
+    for step in range(1, number + 1):
+        status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target), BREAK_AT=str(step)))
+        steps(bench)
+        assert status != 0, f"step {step}: {said}"
+        assert fetched() in ({}, FILES), f"step {step}: {said}"
+    status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
+    assert status == 0 and fetched() == FILES, said
+
+
+def test_a_disk_that_is_full_leaves_no_input_and_no_result(bench: Workbench, tmp_path: Path) -> None:
+    bench.put("data/large.txt", b"x" * 100_000)
+    limited = f"ulimit -f 10; exec bash {REPO_ROOT}/scripts"
+    fetch = f"{limited}/fetch.sh s3://{bench.bucket}/data/large.txt {tmp_path}/target"
+    done = subprocess.run(["bash", "-c", fetch], env=bench.environment, capture_output=True, timeout=100, check=False)
+    assert done.returncode != 0
+    assert not (tmp_path / "target").exists()
+    assert [path for path in tmp_path.glob(".fetch-*") if path.is_dir()] == []
+
+
+@pytest.mark.parametrize("script", ["scripts/publish.sh", "scripts/fetch.sh"])
+def test_a_network_that_refuses_is_an_error(bench: Workbench, output: Path, script: str) -> None:
+    uri = bench.environment["TORCHLIFT_RESULT"]
+    arguments = [str(output), uri] if "publish" in script else [uri, str(bench.folder / "target")]
+    closed = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
+    done = bench.run(script, *arguments, **closed)
+    assert done.returncode != 0
+    assert "cannot look for" in done.stderr
+    assert bench.keys() == [] and not (bench.folder / "target").exists()
+
+
+def test_two_publications_at_once_never_make_a_mixture(bench: Workbench, output: Path, tmp_path: Path) -> None:
+    uri = bench.environment["TORCHLIFT_RESULT"]
+    other = tmp_path / "other"
+    for name, text in FILES.items():
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_text(text.upper().replace("{}", "[]"))
+    for process in [start(bench, "scripts/publish.sh", str(folder), uri) for folder in (output, other)]:
+        finish(process)
+    target = tmp_path / "target"
+    done = bench.run("scripts/fetch.sh", uri, str(target))
+    whole = [{name: (folder / name).read_text() for name in FILES} for folder in (output, other)]
+    if done.returncode == 0:
+        assert {name: (target / name).read_text() for name in FILES} in whole
+    else:
+        assert "manifest" in done.stderr and not target.exists()
