@@ -29,6 +29,10 @@ def test_transformers_is_everywhere_the_same() -> None:
         assert {name: other.get(name) for name in trace} == trace
 
 
-def test_torch_is_the_base_images() -> None:
+def test_torch_is_the_base_images_or_the_build_for_cpus() -> None:
+    """A second torch beside the base's costs gigabytes, and has another CUDA; Triton's image brings none."""
     for path in (REPO_ROOT / "containers").glob("*/requirements.txt"):
-        assert not {"torch", "torch-neuronx", "numpy"} & set(pins(path)), path
+        if path.parent.name == "tensorrt-builder":
+            assert re.search(r"^torch==[\d.]+\+cpu$", path.read_text(), re.MULTILINE)
+        else:
+            assert not {"torch", "torch-neuronx", "numpy"} & set(pins(path)), path

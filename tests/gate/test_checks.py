@@ -153,6 +153,8 @@ def test_dockerfiles(path: Any) -> None:
     assert not re.search(r"^ADD |:latest\b", text, re.MULTILINE)
     requirements = path.parent / "requirements.txt"
     assert requirements.exists() == ("pip install" in text)
+    assert "--extra-index-url" not in text, "one index for each install: pip takes a name from whichever has it"
+    assert text.count("--index-url") == len(re.findall(r"pip install .*--no-deps .*--index-url", text))
     for line in requirements.read_text().splitlines() if requirements.exists() else ():
         requirement = line.partition("#")[0].strip()
         assert not requirement or re.fullmatch(r"[A-Za-z0-9._\[\]-]+==\S+( *;.*)?", requirement), line

@@ -239,7 +239,7 @@ def test_hosts_of_builds_are_what_is_listed(prod: Synthesized) -> None:
         if "/build.sh" in command:
             hosts.add("ecr.dkr")
             hosts |= {"pypi.org"} if "pip install" in dockerfile(variables) else set()
-            hosts |= set(re.findall(r"--extra-index-url https://([\w.]+)/", dockerfile(variables)))
+            hosts |= set(re.findall(r"--index-url https://([\w.]+)/", dockerfile(variables)))
             hosts |= {"archive.ubuntu.com", "security.ubuntu.com"} if "apt-get " in dockerfile(variables) else set()
             assert not re.search(r"\b(curl|wget|apt|dnf|git)\b .*", dockerfile(variables)), "a new host"
         if "/run.sh" in command:
