@@ -12,7 +12,7 @@ from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from torchlift.endpoint_alarms import cpu_limit, gpu_limit, server_errors
+from torchlift.endpoint_alarms import cpu_limit, gpu_limit, overhead_limit, server_errors
 from torchlift.endpoint_metrics import EndpointMetrics, WatchedVariant
 
 WIDTH = 24
@@ -123,7 +123,7 @@ class EndpointDashboard(Construct):
     def _latency(self) -> list[_Graph]:
         first = self._variants[0]
 
-        def graph(title: str, name: str) -> _Graph:
+        def graph(title: str, name: str, limit: int) -> _Graph:
             return self._graph(
                 title,
                 self._each(
@@ -131,10 +131,13 @@ class EndpointDashboard(Construct):
                         metrics.milliseconds(name, one, label=label) for one in ("p50", "p90", "p99")
                     ]
                 ),
-                lines={"alarm, p99": first.latency_p99_ms},
+                lines={"alarm, p99": limit},
             )
 
-        return [graph("Model latency, ms", "ModelLatency"), graph("SageMaker's own latency, ms", "OverheadLatency")]
+        return [
+            graph("Model latency, ms", "ModelLatency", first.latency_p99_ms),
+            graph("SageMaker's own latency, ms", "OverheadLatency", overhead_limit(first)),
+        ]
 
     def _capacity(self) -> list[_Graph]:
         first = self._variants[0]

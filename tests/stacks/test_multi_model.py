@@ -64,6 +64,23 @@ def test_caching_can_be_off_and_then_nobody_alarms_about_it(synthesize: Callable
     assert not [name for name in made.resources("AWS::CloudWatch::Alarm") if "ModelCache" in name]
 
 
+def test_what_many_models_do_by_design_rings_no_alarm(
+    deployment: Synthesized, synthesize: Callable[..., Synthesized]
+) -> None:
+    """They fill the disk, and the wait for one is part of SageMaker's share of a request (OverheadLatency)."""
+
+    def thresholds(made: Synthesized) -> dict[str, float]:
+        found = [item["Properties"] for item in made.resources("AWS::CloudWatch::Alarm").values()]
+        return {
+            str(item["AlarmName"]).rpartition("-")[2]: float(item["Threshold"]) for item in found if "AlarmName" in item
+        }
+
+    many, one = thresholds(deployment), thresholds(synthesize("dev", SINGLE))
+    assert many["overhead"] == many["latency"] + many["loading"]
+    assert one["overhead"] == one["latency"]
+    assert "disk" in one and "disk" not in many
+
+
 def test_the_driver_fits_the_container_and_disks_have_no_key(deployment: Synthesized) -> None:
     config = deployment.one("AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
