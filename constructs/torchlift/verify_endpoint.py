@@ -50,7 +50,7 @@ class VerifyEndpoint(Construct):
             description="Asks a new endpoint configuration what it must know",
             log_retention=log_retention,
             key=key,
-            # Three minutes of questions at most, after a scaling activity that may be under way.
+            # Nine minutes of questions at most, after a scaling activity that may be under way.
             timeout=Duration.minutes(14),
         )
         permissions.allow(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import time
 from typing import Any
 
@@ -168,7 +169,13 @@ def test_a_scaling_activity_is_waited_for(ask: Any, endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize(
     "passing",
-    [error("ModelError", OriginalStatusCode=503), error("ServiceUnavailable"), error("ThrottlingException")],
+    [
+        error("ModelError", OriginalStatusCode=503),
+        # The container did not answer within SageMaker's 60 s.
+        error("ModelError", OriginalStatusCode=0),
+        error("ServiceUnavailable"),
+        error("ThrottlingException"),
+    ],
 )
 def test_what_passes_is_asked_again(passing: ClientError, ask: Any, endpoint: Endpoint) -> None:
     endpoint.answers = [passing, passing]
@@ -256,8 +263,8 @@ def pooled(*values: float, name: str = "pooled") -> dict[str, Any]:
 def ask_model(bucket: str, endpoint: Endpoint, receiver: Receiver, context: Context) -> Any:
     """Verify one model of a multi-model endpoint; returns the only answer."""
 
-    def run(answer: Any, probe: dict[str, Any] = VECTORS) -> tuple[str, str]:
-        endpoint.answers = [answer]
+    def run(*answers: Any, probe: dict[str, Any] = VECTORS) -> tuple[str, str]:
+        endpoint.answers = list(answers)
         boto3.client("s3").put_object(Bucket=bucket, Key=KEY, Body=json.dumps(probe).encode())
         one = {"Name": "AllTraffic", "Probe": f"s3://{bucket}/{KEY}", "TargetModel": "encoder-0.tar.gz"}
         handler.handle(request("Create", receiver.url, Endpoint="ours", Config="new", Variants=[one]), context)
@@ -272,6 +279,13 @@ def test_a_model_of_many_is_asked_by_its_archive(ask_model: Any, endpoint: Endpo
     (asked,) = endpoint.asked
     assert asked["TargetModel"] == "encoder-0.tar.gz"
     assert "TargetVariant" not in asked
+
+
+def test_a_model_that_is_still_loading_is_waited_for(ask_model: Any, endpoint: Endpoint) -> None:
+    """SageMaker goes on loading for 360 s (developer guide, "Invoke a Multi-Model Endpoint")."""
+    loading = [error("ModelNotReadyException")] * math.ceil(360 / handler.PAUSE_S)
+    assert ask_model(*loading, pooled(2.0, 0.01, 0.0, 0.5)) == ("SUCCESS", "")
+    assert endpoint.times[-1] - endpoint.times[0] >= 360
 
 
 @pytest.mark.parametrize(
@@ -302,5 +316,5 @@ def test_wrong_vectors_fail_the_stack(ask_model: Any, answer: Any, reason: str) 
     ],
 )
 def test_unusable_vectors(ask_model: Any, changes: dict[str, Any]) -> None:
-    status, told = ask_model(pooled(1.0, 0.0, 0.0, 1.0), VECTORS | changes)
+    status, told = ask_model(pooled(1.0, 0.0, 0.0, 1.0), probe=VECTORS | changes)
     assert status == "FAILED" and "cannot be used" in told

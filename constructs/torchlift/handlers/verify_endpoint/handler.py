@@ -25,6 +25,9 @@ from torchlift.handlers.verify_endpoint import vectors
 IN_BETWEEN = {"Creating", "Updating", "SystemUpdating", "RollingBack"}
 STATUS_PAUSE_S = 10.0
 PATIENCE_S = 150.0
+# SageMaker answers ModelNotReadyException after 60 s, and goes on downloading and loading for 360 s (developer guide,
+# "Invoke a Multi-Model Endpoint"); then one more question must fit.
+LOADING_PATIENCE_S = 540.0
 # Longer than a period of the alarms, so that our own questions never fail twice in one. Rung by them, the alarm that
 # rolls updates back would also turn the stack's way back into a rollback.
 PAUSE_S = 65.0
@@ -63,7 +66,8 @@ def verify(properties: Mapping[str, Any], *, deadline: float) -> None:
     """
     endpoint = str(properties["Endpoint"])
     _in_service(endpoint, str(properties["Config"]), deadline)
-    until = min(deadline, time.monotonic() + PATIENCE_S)
+    many = any("TargetModel" in variant for variant in properties["Variants"])
+    until = min(deadline, time.monotonic() + (LOADING_PATIENCE_S if many else PATIENCE_S))
     for variant in properties["Variants"]:
         model = variant.get("TargetModel")
         where = f"endpoint {endpoint}, variant {variant['Name']}" + (f", model {model}" if model else "")
@@ -141,9 +145,12 @@ def _ask(
 
 
 def _passes(error: ClientError | BotoCoreError) -> bool:
-    """Whether it makes sense to ask again: not when the model itself refuses the request."""
+    """Whether it makes sense to ask again: not when the model itself refuses the request.
+
+    A container that does not answer in 60 s has status 0 ("Received server error (0) from primary").
+    """
     if not isinstance(error, ClientError):
         return True  # no connection, no answer in time
     response: Mapping[str, Any] = error.response
     code = str(response["Error"]["Code"])
-    return code in PASSING or (code == "ModelError" and int(response.get("OriginalStatusCode", 500)) >= 500)
+    return code in PASSING or (code == "ModelError" and not 400 <= int(response.get("OriginalStatusCode", 500)) < 500)
