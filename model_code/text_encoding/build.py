@@ -93,7 +93,19 @@ def _run(options: argparse.Namespace, work: Path) -> None:
             instances=options.instances,
         )  # fmt: skip
         written = _archive(options, archives, folder, config, show=number == 0)
+        if number == 0:
+            _check_room(archives, size=written.stat().st_size, count=len(names))
         print(f"{written.name}: {written.stat().st_size:,} bytes, sha256 {content_sha256(written)}", flush=True)
+
+
+def _check_room(folder: Path, *, size: int, count: int) -> None:
+    """Raise BuildError when `count` archives of `size` bytes do not fit, with the copy that publishing reads back."""
+    needed, free = (2 * count - 1) * size, shutil.disk_usage(folder).free
+    if needed > free:
+        raise BuildError(
+            f"{count} archives of {size:,} bytes, and as much again to read back what is published, need {needed:,} "
+            f"bytes of disk: {free:,} are free; make fewer models, or root_volume_gib larger"
+        )
 
 
 def _archive(options: argparse.Namespace, archives: Path, folder: Path, config: Config, *, show: bool) -> Path:

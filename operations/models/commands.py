@@ -24,7 +24,8 @@ from settings import Settings
 def list_models(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:
     """Show the models of the text-encoding endpoint, and how many of them are loaded.
 
-    What an archive holds is known when this command or the deployment's own build published it.
+    What an archive holds is known when this command or the deployment's own build published it. Models that were added
+    to an earlier build are not served any more: it names those.
 
     example: torchlift models list dev --json | jq -r '.[].name'
 
@@ -42,6 +43,12 @@ def list_models(arguments: argparse.Namespace, settings: Settings, console: Cons
         _print_line(console, f"No model in s3://{store.bucket}/{store.prefix} yet: `torchlift models add`.")
     for line in loaded.lines(account):
         _print_line(console, line)
+    for prefix, left in store.left_behind().items():
+        _print_line(
+            console,
+            f"Not served any more: {', '.join(left)}, added to an earlier build, in s3://{store.bucket}/{prefix}. "
+            "Build them for the engine that serves now, and add them again.",
+        )
     return 0
 
 

@@ -59,7 +59,7 @@ class Store:
 
     def models(self) -> list[Model]:
         """Every model, by name."""
-        found = self._archives()
+        found = self._archives(self.prefix)
         built, own = self.build.models(), self.build.engine() if found else None
 
         def model(item: Mapping[str, Any]) -> Model:
@@ -88,7 +88,21 @@ class Store:
 
     def names(self) -> list[str]:
         """The models' names."""
-        return [str(item["Key"])[len(self.prefix) : -len(SUFFIX)] for item in self._archives()]
+        return self._names_in(self.prefix)
+
+    def left_behind(self) -> dict[str, list[str]]:
+        """{prefix of an earlier build: names of models that were added to it and are in the one that serves no more}"""
+        above = f"{self.prefix.rstrip('/').rpartition('/')[0]}/"
+        served, found = set(self.names()), {}
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=above, Delimiter="/")
+        for prefix in (str(item["Prefix"]) for page in pages for item in page.get("CommonPrefixes", [])):
+            if prefix == self.prefix:
+                continue
+            earlier = Build(s3=self.s3, bucket=self.bucket, hash=prefix.rstrip("/").rpartition("/")[2])
+            missing = set(self._names_in(prefix)) - served - earlier.models()
+            if missing:
+                found[prefix] = sorted(missing)
+        return found
 
     def refuse_taken(self, name: str, *, sha256: str) -> None:
         """Raise CommandFailed for a name that an instance may know with other content, even if it was removed since."""
@@ -144,8 +158,11 @@ class Store:
         """The object key of a model's archive."""
         return f"{self.prefix}{name}{SUFFIX}"
 
-    def _archives(self) -> list[Mapping[str, Any]]:
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.prefix, Delimiter="/")
+    def _names_in(self, prefix: str) -> list[str]:
+        return [str(item["Key"])[len(prefix) : -len(SUFFIX)] for item in self._archives(prefix)]
+
+    def _archives(self, prefix: str) -> list[Mapping[str, Any]]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/")
         return [item for page in pages for item in page.get("Contents", []) if item["Key"].endswith(SUFFIX)]
 
     def _written_about(self, name: str) -> dict[str, str]:

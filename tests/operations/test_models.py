@@ -104,6 +104,23 @@ def test_what_the_build_published_is_known_and_what_came_by_hand_is_not(
     assert "not written down" in capsys.readouterr().out
 
 
+def test_models_that_a_new_build_left_behind_are_named(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A new build has a prefix of its own; only what people added to the old one is theirs to bring along."""
+    s3, earlier = client("s3"), "0" * 16
+    above = PREFIX.rstrip("/").rpartition("/")[0]
+    for key in ("bert-0", "added", "brought"):
+        s3.put_object(Bucket=bucket, Key=f"{above}/{earlier}/{key}.tar.gz", Body=b"archive")
+    s3.put_object(Bucket=bucket, Key=f"{PREFIX}brought.tar.gz", Body=b"archive")
+    manifest = {"files": [{"path": "archives/bert-0.tar.gz"}]}
+    s3.put_object(
+        Bucket=bucket, Key=f"engines/text-encoding/{earlier}/manifest.json", Body=json.dumps(manifest).encode()
+    )
+    assert main(["models", "list", "dev"]) == 0
+    assert f"Not served any more: added, added to an earlier build, in s3://{bucket}/{above}/{earlier}/" in (
+        capsys.readouterr().out
+    )
+
+
 def unpacked(enc: Path, folder: Path) -> Path:
     archive.unpack(enc, folder)
     return folder / "enc-0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,6 +57,22 @@ def test_on_a_gpu(base: Path, machine: Path, tmp_path: Path, capfd: pytest.Captu
         config = (tmp_path / name / name / "config.pbtxt").read_text()
         assert "max_queue_delay_microseconds: 2500" in config
         assert "preferred_batch_size: 2" in config
+
+
+def test_a_disk_too_small_is_told_before_it_is_full(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total, used, _ = shutil.disk_usage(tmp_path)
+    assert made(base, tmp_path / "one", "--device=cpu") == 0
+    (archived,) = (tmp_path / "one" / "archives").iterdir()
+    # Three need five times the size beside the first, five need nine times.
+    free = 5 * archived.stat().st_size
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"total": total, "used": used, "free": free}))
+    assert made(base, tmp_path / "three", "--device=cpu", "--models=3") == 0
+    capsys.readouterr()
+    assert made(base, tmp_path / "five", "--device=cpu", "--models=5") == 2
+    assert "5 archives of" in (told := capsys.readouterr().err) and "root_volume_gib" in told
+    assert len(list((tmp_path / "five" / "archives").iterdir())) == 1
 
 
 def test_the_probe_is_the_models_own_answer(base: Path, machine: Path, tmp_path: Path) -> None:
