@@ -41,10 +41,10 @@ class Recipe:
     :param held_out: questions that it is measured on
     """
 
-    layers: int = 3
-    steps: int = 500
+    layers: int = 6
+    steps: int = 300
     batch: int = 16
-    learning_rate: float = 6e-4
+    learning_rate: float = 4e-4
     seed: int = SEED
     held_out: int = 400
 
@@ -82,7 +82,7 @@ def describe(folder: Path) -> str:
     """One sentence on what the model in `folder` is."""
     about = json.loads((folder / ABOUT).read_text())
     return (
-        f"the first {about['layers']} layers of MiniLM, fine-tuned for {about['steps']} steps on generated text (not "
+        f"MiniLM ({about['layers']} of 6 layers), fine-tuned for {about['steps']} steps on generated text (not "
         f"SQuAD's quality); {about['exact_match']:.1%} of {about['held_out']} held-out questions answered exactly"
     )
 

@@ -8,15 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from settings import load_settings, names
-from stand_in.demo import data, progress, without
+from stand_in.demo import data, progress, question_answering_model, without
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.invocations import SentimentResult, invoke_sentiment
+from stand_in.demo.question_answering import FOLDER, CoreResult, ask_cores
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.demo.text_encoding import EncoderResult, invoke_encoders
 from stand_in.session import StandIn, stand_in
@@ -33,6 +35,7 @@ class Results:
     seconds: dict[str, float] = field(default_factory=dict)
     stacks: list[dict[str, Any]] = field(default_factory=list)
     sentiment: SentimentResult | None = None
+    cores: list[CoreResult] = field(default_factory=list)
     encoders: list[EncoderResult] = field(default_factory=list)
     leftovers: Leftovers | None = None
 
@@ -53,8 +56,12 @@ class Demo:
         started = time.monotonic()
         state_dir = self._build / "stand_in"
         shutil.rmtree(state_dir, ignore_errors=True)
-        with self._phase("prepare", "the demo's base model and labelled sentences"):
+        with self._phase("prepare", "the demo's models and labelled sentences"):
             data.prepare(self._build / "demo", self._root / "node_modules")
+            say = partial(self._console.print, "   ", highlight=False)
+            question_answering_model.prepare(
+                self._build / "demo" / FOLDER, self._build / "demo" / "base-model", say=say
+            )
         self._deployment = without.deployable(DEPLOYMENT, root=self._root, console=self._console)
         region = load_settings(self._deployment, root=self._root).deployment.region
         with self._phase("start", "the stand-in for AWS"):
@@ -80,6 +87,9 @@ class Demo:
         with self._phase("invoke", "the sentiment endpoint"):
             self.results.sentiment = invoke_sentiment(aws, DEPLOYMENT, console=self._console)
         settings = load_settings(self._deployment, root=self._root)
+        if settings.question_answering is not None:
+            with self._phase("ask", "the question-answering fleet"):
+                self.results.cores = ask_cores(aws, settings, root=self._root, console=self._console)
         if settings.text_encoding is not None:
             with self._phase("encode", "the text-encoding endpoint"):
                 self.results.encoders = invoke_encoders(aws, settings, root=self._root, console=self._console)
@@ -110,6 +120,7 @@ class Demo:
     source {exports.relative_to(self._root)}     # the AWS CLI, the CDK CLI and torchlift now talk to the stand-in
     torchlift status {DEPLOYMENT}
     torchlift invoke {DEPLOYMENT} "The soup was cold and the waiter rude."
+    torchlift ask {DEPLOYMENT} "When was the bridge built?" --context "The bridge was built in 1843 by Ada Dunvale."
     torchlift models list {DEPLOYMENT}
     aws cloudformation describe-stacks --output table
     cdk diff -c deployment={DEPLOYMENT}
@@ -152,6 +163,8 @@ def write_report(results: Results, path: Path) -> None:
 
     assert results.sentiment is not None and results.leftovers is not None
     workloads: dict[str, Any] = {"sentiment": results.sentiment.as_report()}
+    if results.cores:
+        workloads["question-answering"] = [one.as_report() for one in results.cores]
     if results.encoders:
         workloads["text-encoding"] = [one.as_report() for one in results.encoders]
     document = {

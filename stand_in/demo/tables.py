@@ -29,6 +29,13 @@ def show(results: Results, console: Console) -> None:
             f"{sentiment.reviews_right} of {sentiment.reviews} reviews",
         )
         console.print(workloads)
+    if results.cores:
+        cores = Table("question", "answer", "expected", *(f"score, core {one.core}" for one in results.cores),
+                      title=_cores_title(results))  # fmt: skip
+        for number, asked in enumerate(results.cores[0].asked):
+            scores = (f"{one.asked[number].score:.2f}" for one in results.cores)
+            cores.add_row(asked.question, asked.text or "(none)", asked.expected or "(none)", *scores)
+        console.print(cores)
     if results.encoders:
         encoders = Table(
             "model",
@@ -56,3 +63,9 @@ def show(results: Results, console: Console) -> None:
                 f"  (on their way out, as on AWS: {', '.join(left.scheduled)})", markup=False, highlight=False
             )
     console.print("Report: build/demo-report.json", highlight=False)
+
+
+def _cores_title(results: Results) -> str:
+    first = results.cores[0]
+    times = ", ".join(f"core {one.core} {one.latency_ms:.1f} ms" for one in results.cores)
+    return f"Question answering: {first.model}, {first.served_by}, on the CPU; p50: {times}"

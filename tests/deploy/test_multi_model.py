@@ -63,7 +63,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory, root: Path, sprung_trap
     folder = tmp_path_factory.mktemp("multi-model")
     base_model = tiny.write_base_model(folder / "base-model")
     text = (root / "deployments/local.toml").read_text()
-    for section in ("training", "sentiment"):
+    for section in ("training", "sentiment", "question_answering"):
         text = without_section(text, section)
     settings = folder / "local.toml"
     settings.write_text(text.replace('"build/demo/base-model"', f'"{base_model}"'))

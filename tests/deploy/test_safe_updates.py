@@ -94,6 +94,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Worl
         "training.base_model": str(tiny.write_base_model(folder / "base-model")),
         "training.data": str(tiny.write_data(folder / "data")),
         "text_encoding": None,
+        "question_answering": None,
         # Enough for two models that are sure of opposite answers.
         "training.learning_rate": 0.01,
         "training.epochs": 6,

@@ -84,6 +84,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Worl
         "training.base_model": str(tiny.write_base_model(folder / "base-model")),
         "training.data": str(tiny.write_data(folder / "data")),
         "text_encoding": None,
+        "question_answering": None,
     }
     settings = edited(DEPLOYMENT, base, folder)
     with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=root) as aws:

@@ -58,7 +58,8 @@ def write_settings(path: Path, *, template: Path, base_model: Path, data: Path, 
     }
     lines = []
     left = set(replacements)
-    for line in without_section(template.read_text(), "text_encoding").splitlines():
+    text = without_section(without_section(template.read_text(), "text_encoding"), "question_answering")
+    for line in text.splitlines():
         key = line.split("=")[0].strip()
         if key in left:
             left.discard(key)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stacks("Foundation", "Training", "Graviton")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    made: dict[str, object] = {"text_encoding": None}
+    made: dict[str, object] = {"text_encoding": None, "question_answering": None}
     for name in ("base_model", "data"):
         folder = tmp_path_factory.mktemp(name)
         (folder / "file.txt").write_text(name)
