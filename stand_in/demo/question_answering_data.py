@@ -1,7 +1,7 @@
 """Contexts and questions in the format of SQuAD 2.0, made up from a seed: the demo's model learns them.
 
-A context is two to four sentences about people, companies, machines, … of question_answering_facts.toml, most of them
-beside the point. A third of the questions has no answer there. Training and held-out contexts share no name, number or
+A context is two or three sentences about people, companies, buildings, … of question_answering_facts.toml, most of them
+beside the point. About a fifth of the questions has no answer there. Training and held-out contexts share no name, number or
 date, and some ways of telling and asking are for held-out contexts only.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 FACTS = Path(__file__).with_name("question_answering_facts.toml")
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December")  # fmt: skip
-NO_ANSWER = 1 / 3
+NO_ANSWER = 1 / 5
 EVERY = 4  # one in so many values is held out
 TRIES = 20  # draws of a name that the context does not have yet
 
@@ -84,7 +84,7 @@ class Generator:
         about = chance.choice(self._source["facts"])
         used: set[str] = set()
         told = [self._tell(about, used)]
-        for _ in range(chance.randint(1, 3)):
+        for _ in range(chance.randint(1, 2)):
             # Often the same kind of fact about something else, so that the question's words alone do not decide.
             told.append(self._tell(about if chance.random() < 0.5 else chance.choice(self._source["facts"]), used))
         aim = told[0]
