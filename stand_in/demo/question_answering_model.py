@@ -29,6 +29,7 @@ from stand_in.demo import question_answering_data as data
 ABOUT = "demo.json"
 SEED = 20260101
 MAX_ANSWER_TOKENS = 30
+PROGRESS_SECONDS = 20.0
 LONGEST = 128  # tokens; the longest generated question and context have about 100
 
 
@@ -57,7 +58,7 @@ def prepare(folder: Path, base: Path, *, recipe: Recipe = Recipe(), say: Callabl
     say(f"fine-tuning {recipe.layers} layers of MiniLM on {recipe.steps * recipe.batch:,} made-up contexts ...")
     started = time.monotonic()
     model, tokenizer = load_base(base, recipe)
-    fine_tune(model, tokenizer, recipe)
+    fine_tune(model, tokenizer, recipe, say=say)
     held_out = data.Generator(recipe.seed, held_out=True).examples(recipe.held_out)
     found = exact_match(model, tokenizer.backend_tokenizer, held_out)
     about = {
@@ -101,6 +102,7 @@ def load_base(base: Path, recipe: Recipe) -> tuple[Any, Any]:
     from transformers.utils import logging
 
     torch.manual_seed(recipe.seed)
+    torch.set_num_threads(1)  # rows are short: a second thread waits more than it works, at twice the processor time
     config = AutoConfig.from_pretrained(base, num_hidden_layers=recipe.layers)
     before = logging.get_verbosity()
     logging.set_verbosity_error()  # it warns of the head's new weights
@@ -114,16 +116,20 @@ def load_base(base: Path, recipe: Recipe) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def fine_tune(model: Any, tokenizer: Any, recipe: Recipe) -> None:
+def fine_tune(model: Any, tokenizer: Any, recipe: Recipe, *, say: Callable[[str], None] = print) -> None:
     """AdamW with warm-up and linear decay; word embeddings stay as they are, so names never seen keep theirs."""
     model.train().bert.embeddings.word_embeddings.requires_grad_(False)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.learning_rate, weight_decay=0.01, fused=True)
-    warm = max(1, recipe.steps // 10)
+    warm = max(1, recipe.steps // 5)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm, (recipe.steps - step) / (recipe.steps - warm + 1))
     )
-    for examples in _batches(recipe):
+    told = time.monotonic()
+    for step, examples in enumerate(_batches(recipe)):
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            say(f"  step {step} of {recipe.steps}")
         windows = [window_of(tokenizer.backend_tokenizer, example) for example in examples]
         starts, ends = zip(*map(target, windows, examples), strict=True)
         with torch.autocast("cpu", dtype=torch.bfloat16):

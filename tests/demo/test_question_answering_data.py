@@ -129,7 +129,7 @@ def test_a_model_is_made_once_and_says_what_it_is(base: Path, tmp_path: Path) ->
 
 
 def test_a_training_that_fails_leaves_nothing(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(model, "fine_tune", fails)
