@@ -18,8 +18,9 @@ DEVICE_MIB: Final = 32 * 1024
 CORE_CODE_MIB: Final = 96
 """Microcode on each core (Neuron documentation, "Neuron Device Memory")."""
 DEVICE_MIB_PER_WEIGHT_MIB: Final = 1.6
-"""Weights, code and scratch of one compiled shape: 675 MB of device memory were measured for BERT base, whose weights
-have 438 MB (FastAPI on Inferentia2, the AWS sample that this workload began with)."""
+"""Weights, code and scratch of one compiled shape. Doubtful: for BERT base, whose weights have 438 MB, the AWS sample
+that this workload began with says 675.3 MB at one place and 287.8 MB at another (its README and the post on it), and
+neither says on which chip, or for how many shapes. This is the larger one, rounded up."""
 SERVER_MIB: Final = 1024
 """A server without models: Python, PyTorch, the Neuron runtime's library. An estimate, on the safe side."""
 VCPUS_PER_SERVER: Final = 2

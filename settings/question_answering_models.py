@@ -37,8 +37,7 @@ class QuestionAnswering(Section):
         description="MiB of the model's weights in float32 (BERT base: 420), to check that the models fit",
     )
     instance_type: str = Field(default="inf2.xlarge", description="an Inf2 type, such as inf2.xlarge")
-    min_instances: PositiveInt = Field(default=1, description="1 or more")
-    initial_instances: PositiveInt = Field(default=1, description="as min_instances: scaling adds more")
+    min_instances: PositiveInt = Field(default=1, description="1 or more; as many start, scaling adds more")
     max_instances: PositiveInt = Field(default=2, description="min_instances + 1 or more: an update needs one more")
     num_cores: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default="all", description='"all", or how many NeuronCores of an instance to serve on, 1 or more'
@@ -105,7 +104,7 @@ class QuestionAnswering(Section):
     token_secret_arn: str | None = Field(
         default=None,
         pattern=r"^arn:aws:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6}$",
-        description="a secret with the token that requests must bring, "
+        description="a secret with the token that requests must bring, encrypted by aws/secretsmanager, "
         "arn:aws:secretsmanager:<region>:<account>:secret:<name>-<6 characters>",
     )
     latency_p99_ms_alarm: PositiveInt = Field(default=1000, description="milliseconds at the load balancer")

@@ -14,7 +14,7 @@ from settings.question_answering_models import FLEET_DISK_GIB, LEAST_TOKENS, MOS
 from settings.rule import Values, nearest, rule
 
 _SECTION = "question_answering"
-_COUNTS = tuple(f"{_SECTION}.{name}_instances" for name in ("min", "initial", "max"))
+_COUNTS = tuple(f"{_SECTION}.{name}_instances" for name in ("min", "max"))
 _OTHER_DEVICES = {
     "inf1": "Neuron's SDK no longer supports Inf1 (2.31, June 2026).",
     "trn": "The model is compiled for Inf2.",
@@ -43,21 +43,13 @@ def _type(values: Values, _: Path) -> Iterator[Problem]:
 
 @rule(*_COUNTS)
 def _counts(values: Values, _: Path) -> Iterator[Problem]:
-    low, first, high = (values[key] for key in _COUNTS)
+    low, high = (values[key] for key in _COUNTS)
     if high < low + 1:
         yield Problem(
-            key=_COUNTS[2],
+            key=_COUNTS[1],
             given=high,
             reason=f"min_instances is {low}, and an update starts a new instance before it ends an old one.",
             right=f"{low + 1} or more",
-        )
-    elif first != low:
-        yield Problem(
-            key=_COUNTS[1],
-            given=first,
-            reason="The group starts with min_instances, and scaling adds more: any other number "
-            "would be set again with each update.",
-            right=f"{low}",
         )
 
 

@@ -139,7 +139,6 @@ class Inferentia(DeploymentStack):
             subnets=network.subnets_in(wanted.zones or network.zones),
             balancer_subnets=network.subnets,
             certificate_arn=wanted.certificate_arn,
-            protected=not deployment.ephemeral,
             latency_p99_ms=wanted.latency_p99_ms_alarm,
             server_error_percent=wanted.server_error_percent_alarm,
             log_group=self.job_logs(names.QUESTION_ANSWERING_FLEET),

@@ -40,7 +40,6 @@ class FleetLoadBalancer(Construct):
         subnets: Sequence[ec2.ISubnet],
         hosts: ec2.SecurityGroup,
         certificate_arn: str | None,
-        protected: bool,
     ) -> None:
         """Declare them.
 
@@ -48,7 +47,6 @@ class FleetLoadBalancer(Construct):
         :param subnets: private, in two zones or more
         :param hosts: the hosts' security group, which is opened for the load balancer
         :param certificate_arn: of ACM; then HTTPS only, else HTTP
-        :param protected: cannot be deleted before the protection is taken off
         """
         super().__init__(scope, id)
         port = 443 if certificate_arn else 80
@@ -73,7 +71,9 @@ class FleetLoadBalancer(Construct):
             load_balancer_attributes=[
                 elb.CfnLoadBalancer.LoadBalancerAttributeProperty(key=key, value=value)
                 for key, value in (
-                    ("deletion_protection.enabled", str(protected).lower()),
+                    # The stack's own protection is enough. This one would also refuse CloudFormation when a first
+                    # deploy fails, and leave a stack that can neither be deployed nor deleted.
+                    ("deletion_protection.enabled", "false"),
                     ("idle_timeout.timeout_seconds", str(IDLE_SECONDS)),
                     ("routing.http.drop_invalid_header_fields.enabled", "true"),
                 )

@@ -117,7 +117,6 @@ class InferentiaFleet(Construct):
         subnets: Sequence[ec2.ISubnet],
         balancer_subnets: Sequence[ec2.ISubnet],
         certificate_arn: str | None,
-        protected: bool,
         latency_p99_ms: int,
         server_error_percent: int,
         log_group: logs.ILogGroup,
@@ -136,7 +135,6 @@ class InferentiaFleet(Construct):
         :param server: settings of the servers, `TORCHLIFT_<NAME>` (model_code/serving/settings.py)
         :param token_secret_arn: a secret with the token that requests must bring
         :param subnets: the hosts'; `balancer_subnets`: the load balancer's, in two zones or more
-        :param protected: the load balancer cannot be deleted before the protection is taken off
         :param latency_p99_ms: milliseconds from which on an alarm speaks
         :param server_error_percent: share of requests answered 5XX from which on an alarm speaks
         :param after: what must exist before the hosts: the jobs that make images and models
@@ -157,7 +155,8 @@ class InferentiaFleet(Construct):
             images=images,
             source=source,
             bucket=bucket,
-            prefixes=[models_key.rpartition("/")[0] + "/", *readable],
+            # Of every list: while an update replaces hosts, the old ones read the list of before.
+            prefixes=[models_key.rpartition("/")[0].rpartition("/")[0] + "/", *readable],
             token_secret_arn=token_secret_arn,
             log_group=log_group,
             key=key,
@@ -170,7 +169,6 @@ class InferentiaFleet(Construct):
             subnets=balancer_subnets,
             hosts=self.access.security_group,
             certificate_arn=certificate_arn,
-            protected=protected,
         )
         variables = {
             **server,

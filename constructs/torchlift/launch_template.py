@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
 
+from settings.machine_images import root_device
+
 PURCHASES = ("on-demand", "spot", "capacity-block")
 # What EC2 accepts, before base64.
 MAX_USER_DATA_BYTES = 16 * 1024
@@ -23,8 +25,8 @@ class Machine:
     :param ami_parameter: a public SSM parameter that EC2 itself resolves at launch, so that the template never drifts
     :param purchase: ``on-demand``, ``spot`` or ``capacity-block``
     :param capacity_reservation_id: required for a capacity block, allowed on demand
-    :param root_device_name: the AMI's root device; when left out, ``/dev/sda1`` for Ubuntu parameters, else
-        ``/dev/xvda``. A wrong name would add a second volume: the boot script checks the size of the root
+    :param root_device_name: the AMI's root device; when left out, what :func:`settings.machine_images.root_device`
+        takes it for. A wrong name would add a second volume: `torchlift preflight` and the boot script look
     """
 
     instance_type: str
@@ -53,9 +55,7 @@ class Machine:
     @property
     def root_device(self) -> str:
         """The device name of the root volume."""
-        if self.root_device_name:
-            return self.root_device_name
-        return "/dev/sda1" if "ubuntu" in (self.ami_parameter or "") else "/dev/xvda"
+        return self.root_device_name or root_device(self.ami_parameter)
 
 
 def launch_template_data(

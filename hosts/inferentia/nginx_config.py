@@ -15,7 +15,7 @@ BASE_PORT = 8081  # model_code/serving/neuron_cores.py: a server listens on 8081
 TEMPLATE = """\
 # Made by nginx_config.py.
 daemon off;
-worker_processes auto;
+worker_processes @WORKERS@;
 error_log stderr warn;
 pid @STATE@/nginx.pid;
 # Requests in progress may end when nginx is stopped gently.
@@ -122,6 +122,8 @@ def render(*, ports: list[int], listen: str, state: str, max_body_bytes: int, ma
     """
     there = "core 0" if len(ports) == 1 else f"cores 0 to {len(ports) - 1}"
     values = {
+        # Not "auto", one for each of up to 192 vCPUs: a few MB each, and the container has half a GiB.
+        "WORKERS": str(max(2, len(ports))),
         "STATE": state,
         "LISTEN": listen,
         "READ": str(-(-max_timeout_ms // 1000) + 5),

@@ -10,6 +10,9 @@ from operations.account import Account
 from operations.failure import error_code
 from operations.preflight.row import Row
 
+OWN_KEY = "alias/aws/secretsmanager"
+"""What encrypts a secret that names no key; everybody of the account who may read the secret may use it."""
+
 
 def certificate(account: Account) -> Iterator[Row]:
     """The certificate of the load balancer: issued, or a listener cannot be made with it."""
@@ -48,5 +51,13 @@ def secret(account: Account) -> Iterator[Row]:
         yield Row(name=name, level="fail", found=f"{found['Name']} is being deleted", todo="restore it")
     elif not any("AWSCURRENT" in stages for stages in found.get("VersionIdsToStages", {}).values()):
         yield Row(name=name, level="fail", found=f"{found['Name']} has no value", todo="put the token into it, as text")
+    elif (found.get("KmsKeyId") or OWN_KEY).rpartition(":")[2] != OWN_KEY:
+        # The hosts' role may not use it, and only its owner can say that they may.
+        yield Row(
+            name=name,
+            level="fail",
+            found=f"{found['Name']} is encrypted by {found['KmsKeyId']}, which the hosts may not use",
+            todo=f"encrypt it by the account's key for secrets ({OWN_KEY})",
+        )
     else:
         yield Row(name=name, level="pass", found=found["Name"])

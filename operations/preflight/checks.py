@@ -12,6 +12,7 @@ from operations.failure import error_code
 from operations.preflight.machines import Machine, machines
 from operations.preflight.row import Row
 from settings.images import BaseImage, base_image
+from settings.machine_images import root_device
 from settings.triton import triton_release
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
@@ -144,10 +145,16 @@ def _image(account: Account, machine: Machine) -> Iterator[Row]:
         if "NotFound" not in error_code(error) and "Malformed" not in error_code(error):
             raise
         found = []
-    if found:
-        yield Row(name=name, level="pass", found=f"{image}, {found[0].get('Name', '')}")
-    else:
+    if not found:
         yield Row(name=name, level="fail", found=f"{image} does not exist in {account.region}", todo="another AMI")
+        return
+    root, named = found[0].get("RootDeviceName"), root_device(machine.ami_parameter)
+    if root != named:
+        # It would start with a second, empty volume of the settings' size beside its own small root.
+        todo = f"an AMI with {named}" + (", or its ami_parameter instead of ami_id" if machine.ami_id else "")
+        yield Row(name=name, level="fail", found=f"{image} has its root on {root}, not {named}", todo=todo)
+    else:
+        yield Row(name=name, level="pass", found=f"{image}, {found[0].get('Name', '')}")
 
 
 def base_images(account: Account) -> Iterator[Row]:

@@ -141,6 +141,7 @@ def test_machines_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     [
         ({"ami_id": None, "ami_parameter": "/aws/service/x/ubuntu-22.04/id"}, "/dev/sda1"),
         ({"ami_id": None, "ami_parameter": "/aws/service/x/al2023/id"}, "/dev/xvda"),
+        ({"ami_id": "ami-0123456789abcdef0"}, "/dev/sda1"),
         ({"root_device_name": "/dev/nvme0"}, "/dev/nvme0"),
     ],
 )

@@ -29,7 +29,6 @@ SECTION = """
 model = "{model}"
 instance_type = "inf2.xlarge"
 min_instances = 1
-initial_instances = 1
 max_instances = 2
 num_models_per_server = {models}
 batch_sizes = [1, 4]

@@ -38,6 +38,12 @@ def test_nginx_takes_the_configuration(cores: int, tmp_path: Path) -> None:
     assert str(port_of(cores)) not in text
 
 
+def test_workers_grow_with_the_servers_not_with_the_vcpus() -> None:
+    """One for each of 192 vCPUs would not fit into the container's memory (hosts/inferentia/nginx.sh)."""
+    for cores, workers in ((1, 2), (2, 2), (24, 24)):
+        assert f"worker_processes {workers};" in configuration("--cores", str(cores))
+
+
 def test_each_prefix_leads_to_its_core(tmp_path: Path) -> None:
     with fake_core(0) as zero, fake_core(1) as one, fake_core(11) as eleven:
         ports = [zero.port, one.port, *[one.port] * 9, eleven.port]

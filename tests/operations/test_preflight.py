@@ -217,6 +217,8 @@ def test_the_secret_must_have_a_value() -> None:
     empty = secrets.create_secret(Name="empty")["ARN"]
     assert only(access.secret(answering_only(token_secret_arn=arn))).level == "pass"
     assert "no value" in only(access.secret(answering_only(token_secret_arn=empty))).found
+    foreign = secrets.create_secret(Name="foreign", SecretString="token", KmsKeyId="alias/mine")["ARN"]
+    assert "hosts may not use" in only(access.secret(answering_only(token_secret_arn=foreign))).found
     secrets.delete_secret(SecretId=arn)
     assert "being deleted" in only(access.secret(answering_only(token_secret_arn=arn))).found
     missing = "arn:aws:secretsmanager:us-west-2:123456789012:secret:none-AbCdEf"
@@ -277,8 +279,10 @@ def test_a_capacity_reservation_that_does_not_exist(answer: Callable[..., None])
 
 
 def test_the_ami_is_there() -> None:
-    image = client("ec2").describe_images()["Images"][0]["ImageId"]
-    assert only(checks.machine_image(account(ami_id=image, ami_parameter=None))).level == "pass"
+    images = client("ec2").describe_images()["Images"]
+    for root, level in (("/dev/sda1", "pass"), ("/dev/xvda", "fail")):
+        image = next(one["ImageId"] for one in images if one["RootDeviceName"] == root)
+        assert only(checks.machine_image(account(ami_id=image, ami_parameter=None))).level == level
     assert only(checks.machine_image(account(ami_id="ami-0123456789abcdef0", ami_parameter=None))).level == "fail"
     missing = only(checks.machine_image(account(ami_id=None, ami_parameter="/aws/service/none/such")))
     assert missing.level == "fail" and "/aws/service/none/such" in missing.found

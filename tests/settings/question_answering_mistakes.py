@@ -37,9 +37,8 @@ QUESTION_ANSWERING: dict[str, tuple[dict[str, object], str, str, str]] = {
         asked(instance_type="inf2.4xlarge"), "instance_type", "catalogue", "inf2."
     ),
     "fleet without room for an update": _mistake(
-        asked(min_instances=2, initial_instances=2, max_instances=2), "max_instances", "a new instance", "3 or more",
+        asked(min_instances=2, max_instances=2), "max_instances", "a new instance", "3 or more",
     ),
-    "fleet's first count": _mistake(asked(initial_instances=2), "initial_instances", "scaling adds", "1"),
     "fleet of none": _mistake(asked(min_instances=0), "min_instances", "equal to 1", "1 or more"),
     "too many cores": _mistake(asked(num_cores=3), "num_cores", "has 2 NeuronCores", '1 to 2, or "all"'),
     "no core": _mistake(asked(num_cores=0), "num_cores", "", '"all"'),
