@@ -29,7 +29,7 @@ from stand_in.session import StandIn
 FOLDER = "question-answering-model"
 QUESTIONS = 12
 NEEDED = 8
-"""Of QUESTIONS on each core. The model answers seven held-out questions of eight; another processor rounds otherwise."""
+"""Of QUESTIONS on each core. The model answers seven held-out ones of eight; another processor rounds otherwise."""
 SEED = model.SEED + 1
 REQUESTS = 20
 SECONDS = 60

@@ -1,8 +1,8 @@
 """Contexts and questions in the format of SQuAD 2.0, made up from a seed: the demo's model learns them.
 
-A context is two or three sentences about people, companies, buildings, … of question_answering_facts.toml, most of them
-beside the point. About a fifth of the questions has no answer there. Training and held-out contexts share no name, number or
-date, and some ways of telling and asking are for held-out contexts only.
+A context is two or three sentences about people, companies, buildings, … of question_answering_facts.toml, most of
+them beside the point. About a fifth of the questions has no answer there. Training and held-out contexts share no name,
+number or date, and some ways of telling and asking are for held-out contexts only.
 """
 
 from __future__ import annotations
