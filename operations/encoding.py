@@ -27,8 +27,9 @@ VECTORS = ("sentence_embedding", "pooler_output")
 """Outputs that hold one vector a text, the better one first; without them the first token of last_hidden_state."""
 SHOWN = 4
 """Numbers of a vector that a line has."""
-PATIENCE, PAUSE = 300.0, 5.0
-"""Seconds to wait for a model that SageMaker still loads, and between two requests."""
+PATIENCE, PAUSE = 400.0, 5.0
+"""Seconds to wait for a model that SageMaker still loads, which it does for 360 (developer guide, "Invoke a Multi-Model
+Endpoint"), and between two requests."""
 
 
 def encode(arguments: argparse.Namespace, settings: Settings, console: Console) -> int:

@@ -47,6 +47,7 @@ class Endpoint:
         self.answers: list[Any] = []
         self.asked: list[dict[str, Any]] = []
         self.times: list[float] = []
+        self.takes = 0.0
 
     def client(self, service: str, **arguments: Any) -> Any:
         return self if service.startswith("sagemaker") else boto3.client(service, **arguments)  # type: ignore[call-overload]
@@ -57,6 +58,7 @@ class Endpoint:
     def invoke_endpoint(self, **arguments: Any) -> dict[str, Any]:
         self.asked.append(arguments)
         self.times.append(time.monotonic())
+        time.sleep(self.takes)
         answer = self.answers.pop(0) if self.answers else RIGHT
         if isinstance(answer, Exception):
             raise answer
@@ -189,6 +191,18 @@ def test_patience_ends(ask: Any, endpoint: Endpoint) -> None:
     assert status == "FAILED"
     assert "variant AllTraffic does not answer" in reason
     assert 2 < len(endpoint.asked) <= 30
+
+
+@pytest.mark.parametrize("waits", range(0, 80, 7))
+def test_the_stack_is_answered_before_lambda_ends_the_function(
+    waits: int, ask_model: Any, endpoint: Endpoint, context: Context
+) -> None:
+    """However long the endpoint took to come into service, the last question may take as long as it can."""
+    endpoint.held = [{"EndpointStatus": "Updating", "EndpointConfigName": "new"}] * waits + endpoint.held
+    attempt: Any = handler.ONE_ATTEMPT
+    endpoint.takes = attempt.connect_timeout + attempt.read_timeout
+    assert ask_model(*[error("ServiceUnavailable")] * 1000)[0] == "FAILED"
+    assert time.monotonic() <= context.remaining_ms / 1000 - 10
 
 
 def test_questions_ring_no_alarm(ask: Any, endpoint: Endpoint) -> None:

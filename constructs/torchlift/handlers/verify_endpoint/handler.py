@@ -31,8 +31,8 @@ LOADING_PATIENCE_S = 540.0
 # Longer than a period of the alarms, so that our own questions never fail twice in one. Rung by them, the alarm that
 # rolls updates back would also turn the stack's way back into a rollback.
 PAUSE_S = 65.0
-# Kept back for the answer to CloudFormation.
-RESERVE_S = 30.0
+# Kept back for a last question of ONE_ATTEMPT's 75 s, and for the answer to CloudFormation.
+RESERVE_S = 105.0
 # Errors of InvokeEndpoint (API reference) that go away: the service's own, and a model that is not quite there.
 PASSING = {
     "InternalDependencyException",
