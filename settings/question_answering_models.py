@@ -79,7 +79,11 @@ class QuestionAnswering(Section):
         default=70, ge=10, le=90, description="target CPU utilisation, per cent of all vCPUs, 10 to 90"
     )
     warm_up_seconds: int = Field(
-        default=300, ge=0, le=3600, description="seconds until a new instance counts for scaling, 0 to 3600"
+        default=600,
+        ge=0,
+        le=3600,
+        description="seconds from its launch until a new instance counts for scaling, 0 to 3600; as long as one takes "
+        "to boot, pull its image and load the model, or scaling adds another meanwhile",
     )
     queue_rows: int = Field(
         default=256, ge=1, le=100_000, description="rows that wait or run on a NeuronCore; more are answered with 503"
