@@ -6,10 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from botocore.exceptions import ClientError, ProfileNotFound
 
 from operations.failure import CommandFailed, error_code
 from settings import Settings, names
+
+CONFIGS = {"sagemaker-runtime": Config(read_timeout=75)}
+"""{service: what differs from boto3's defaults}. SageMaker answers within 60 s, if only that a model still loads;
+boto3 would give up at 60 s, and ask again."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Account:
             try:
                 # The default session keeps the service descriptions that it has read: half a second each.
                 session: Any = boto3.Session(profile_name=self.profile) if self.profile else boto3
-                self._clients[service] = session.client(service, region_name=self.region)
+                self._clients[service] = session.client(service, region_name=self.region, config=CONFIGS.get(service))
             except ProfileNotFound as error:
                 raise CommandFailed(f"{error}. `aws configure list-profiles` lists those there are.") from None
         return self._clients[service]

@@ -163,8 +163,10 @@ def sagemaker(endpoint: str, client: Any = None) -> Send:
     """
     if client is None:
         import boto3
+        from botocore.config import Config
 
-        client = boto3.client("sagemaker-runtime")
+        # SageMaker answers within 60 s, if only that the model still loads: boto3 itself gives up then, and asks again.
+        client = boto3.client("sagemaker-runtime", config=Config(read_timeout=75))
 
     def send(model: str, body: bytes, content_type: str) -> tuple[int, str, bytes]:
         try:

@@ -15,7 +15,9 @@ from botocore.response import StreamingBody
 
 from model_code.text_encoding import client as encoder
 from operations import encoding
+from operations.account import Account
 from operations.cli import main
+from settings import load_settings
 from tests.operations import deployed
 from tests.operations.deployed import BUILD, MODELS, client
 from tests.serving.triton import models as made
@@ -170,6 +172,12 @@ def test_a_model_that_loads_is_waited_for_but_not_for_ever(
     refusing(monkeypatch, [loading])
     assert main(["encode", "dev", "enc-0", "a"]) == 1
     assert "still loading" in capsys.readouterr().err
+
+
+def test_sagemaker_answers_before_the_client_gives_up() -> None:
+    """After 60 s it says that a model still loads."""
+    account = Account(load_settings("dev"))
+    assert account.client("sagemaker-runtime").meta.config.read_timeout > 60
 
 
 def test_before_a_deploy_the_missing_parameter_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,3 +146,20 @@ def test_sagemaker_gets_target_model_and_content_type() -> None:
         with pytest.raises(EncodingError, match="Failed to download") as unknown:
             client.encode(send, "enc-9.tar.gz", arrays(), limits=LIMITS)
         assert unknown.value.status == 404
+
+
+def test_sagemaker_answers_before_the_client_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 60 s it says that a model still loads, where boto3 by itself would ask again from the start."""
+    made: list[Any] = []
+
+    def record(service: str, **arguments: Any) -> Any:
+        made.append(arguments["config"])
+        return boto3.Session(region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="x").client(
+            service,  # type: ignore[call-overload]
+            **arguments,
+        )
+
+    monkeypatch.setattr(boto3, "client", record)
+    client.sagemaker("e")
+    (config,) = made
+    assert config.read_timeout > 60
