@@ -1,0 +1,141 @@
+"""buildah and podman without a daemon, in a folder of their own: the machine's containers and images stay as they are.
+
+Made for sandboxes too, where default limits cannot be raised and cgroups are hybrid: builds run in a chroot, and
+containers under runc, with the host's network.
+"""
+
+from __future__ import annotations
+
+import configparser
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlparse
+
+TOOLS = ("buildah", "podman", "runc", "mmdebstrap", "docker-registry")
+CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+"""Debian's name for it, inside the images."""
+
+
+class EngineError(RuntimeError):
+    """A container tool failed; the message has the end of what it said."""
+
+
+def missing_tools() -> list[str]:
+    """What has to be installed (Debian's package names, which are the programs' names too)."""
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+class Engine:
+    """Everything that the tools keep is below `folder`, which may be deleted when none of their containers runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        (self.folder / "containers.conf").write_text(
+            f"""[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[containers]
+default_ulimits = ["nofile={hard}:{hard}", "nproc=4096:4096"]
+netns = "host"
+cgroupns = "host"
+"""
+        )
+        (self.folder / "storage.conf").write_text(
+            f"""[storage]
+driver = "overlay"
+graphroot = "{self.folder}/images"
+runroot = "{self.folder}/running"
+"""
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Variables with which buildah and podman keep to the folder."""
+        return {
+            "BUILDAH_ISOLATION": "chroot",
+            "CONTAINERS_CONF": str(self.folder / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
+            "XDG_RUNTIME_DIR": str(self.folder),
+        }
+
+    def call(self, *command: str, base: Mapping[str, str], timeout: float = 900) -> str:
+        """Run a tool in the environment `base`; what it printed. Raises EngineError."""
+        done = subprocess.run(
+            command,
+            env={**base, **self.environment()},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if done.returncode:
+            said = (done.stdout + done.stderr).strip()[-2000:]
+            raise EngineError(f"{' '.join(command[:3])} …: exit {done.returncode}:\n{said}")
+        return done.stdout
+
+    def exists(self, image: str, *, base: Mapping[str, str]) -> bool:
+        """Whether the image is there."""
+        done = subprocess.run(
+            ["buildah", "inspect", "--type", "image", image],
+            env={**base, **self.environment()},
+            capture_output=True,
+        )
+        return done.returncode == 0
+
+    def build(
+        self,
+        context: Path,
+        *,
+        dockerfile: Path,
+        tag: str,
+        build_args: Mapping[str, str],
+        base: Mapping[str, str],
+        options: Sequence[str] = (),
+    ) -> None:
+        """Build an image for this machine's own architecture, in Docker's format. Raises EngineError."""
+        arguments = [f"--build-arg={name}={value}" for name, value in sorted(build_args.items())]
+        self.call(
+            *("buildah", "build", "--format", "docker", "--network", "host", "--pull-never", "--layers"),
+            *(argument for mount in pip_mounts(self.folder) for argument in ("--volume", mount)),
+            *arguments,
+            *options,
+            *("--file", str(dockerfile), "--tag", tag, str(context)),
+            base=base,
+            timeout=1800,
+        )
+
+
+def pip_mounts(folder: Path) -> list[str]:
+    """The host's own pip settings for `pip` in a build: an index, certificates or wheels that only the host knows.
+
+    Mounted, so nothing of them is in the image. Values of `buildah build --volume`.
+    """
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True
+    ).stdout
+    settings = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        settings[name.split(".")[-1]] = value.strip().strip("'\"")
+    mounts = {}
+    for name, value in settings.items():
+        for word in value.split():
+            path = Path(urlparse(word).path if word.startswith("file:") else word)
+            if path.is_absolute() and path.exists():
+                mounts[str(path)] = str(path)
+        if name == "cert" and Path(value).exists():
+            mounts[value] = CA_BUNDLE
+    written = configparser.RawConfigParser()
+    written["global"] = {name: value for name, value in settings.items() if name != "cert"}
+    if "cert" in settings:
+        written["global"]["cert"] = CA_BUNDLE
+    target = folder / "pip.conf"
+    with target.open("w") as stream:
+        written.write(stream)
+    return [f"{target}:/etc/pip.conf:ro", *(f"{source}:{inside}:ro" for source, inside in sorted(mounts.items()))]

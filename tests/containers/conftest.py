@@ -1,0 +1,94 @@
+"""Images built, pushed, pulled and run for real: by the scripts that build them on AWS, on look-alikes of their bases."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from settings import REPO_ROOT
+from settings.images import base_image
+from stand_in.executor.processes import Child, spawn
+from stand_in.images.engine import Engine, missing_tools
+from stand_in.images.registry import Registry
+from stand_in.images.toolbox import write_docker
+from tests.support.aws import ACCOUNT, REGION, aws_environment, moto_server
+
+BUILD_SECONDS = 1200
+
+
+@dataclass
+class Yard:
+    """Where images are made: an engine, a registry, an ECR, and the environment that a job of CodeBuild would have."""
+
+    engine: Engine
+    environment: dict[str, str]
+    folder: Path
+    built: dict[str, str]
+
+    def client(self, service: str) -> Any:
+        client: Any = boto3.client
+        return client(
+            service,
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            region_name=REGION,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+
+    def image(self, name: str, *, base: str, platform: str = "linux/amd64", **environment: str) -> str:
+        """Build and push `containers/<name>` by its own build.sh, pull it back; its URI. Built once a session."""
+        if name not in self.built:
+            repository = f"{name}-{uuid.uuid4().hex[:8]}"
+            self.client("ecr").create_repository(repositoryName=repository, imageTagMutability="IMMUTABLE")
+            uri = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/{repository}:0123456789abcdef"
+            self.run(
+                "bash",
+                str(REPO_ROOT / "containers" / name / "build.sh"),
+                TORCHLIFT_RESULT=f"ecr://{uri}",
+                TORCHLIFT_HOME=str(REPO_ROOT),
+                TORCHLIFT_PLATFORM=platform,
+                BASE_IMAGE=base_image(base).uri(REGION),
+                **environment,
+            )
+            self.run("docker", "pull", "--quiet", uri)
+            self.built[name] = uri
+        return self.built[name]
+
+    def run(self, *command: str, timeout: float = BUILD_SECONDS, **variables: str) -> str:
+        """Run a command to its end; what it printed."""
+        child = self.start(*command, **variables)
+        status = child.wait(timeout)
+        said = child.log.read_text(errors="replace")
+        assert status == 0, f"exit {status}:\n{said[-4000:]}"
+        return said
+
+    def start(self, *command: str, **variables: str) -> Child:
+        """Start a command that ends with the test run, whatever happens."""
+        log = self.folder / f"{uuid.uuid4().hex[:8]}.log"
+        return spawn(list(command), env={**self.environment, **variables}, cwd=self.folder, log=log)
+
+
+@pytest.fixture(scope="session")
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    missing = missing_tools()
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("yard")
+    # Look-alikes last longer than a session; `make clean` removes them.
+    engine = Engine(REPO_ROOT / "build" / "images")
+    with moto_server() as endpoint:
+        environment = aws_environment(endpoint)
+        registry = Registry(folder / "registry", environment=environment)
+        bin = write_docker(folder / "bin", engine=engine.folder, registry=registry.address)
+        environment["PATH"] = f"{bin}{os.pathsep}{environment['PATH']}"
+        try:
+            yield Yard(engine=engine, environment=environment, folder=folder, built={})
+        finally:
+            registry.stop()
