@@ -127,7 +127,9 @@ def pip_mounts(folder: Path) -> list[str]:
     for name, value in settings.items():
         for word in value.split():
             path = Path(urlparse(word).path if word.startswith("file:") else word)
-            if path.is_absolute() and path.exists():
+            if "index-url" in name:
+                path = path.parent  # its pages point to files beside them
+            if path.is_absolute() and path != Path("/") and path.exists():
                 mounts[str(path)] = str(path)
         if name == "cert" and Path(value).exists():
             mounts[value] = CA_BUNDLE

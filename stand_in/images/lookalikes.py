@@ -15,7 +15,7 @@ from stand_in.images.engine import Engine
 BASES = Path(__file__).with_name("bases")
 REPO_ROOT = Path(__file__).resolve().parents[2]
 SUITE = "bookworm"
-PACKAGES = ("ca-certificates", "curl", "gcc", "libc6-dev", "openjdk-17-jre-headless", "python3", "python3-dev",
+PACKAGES = ("ca-certificates", "curl", "g++", "gcc", "libc6-dev", "openjdk-17-jre-headless", "python3", "python3-dev",
             "python3-pip", "python3-venv")  # fmt: skip
 SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
 
@@ -38,9 +38,7 @@ def look_alike(engine: Engine, repository: str, *, base: Mapping[str, str]) -> s
     root = debian(engine, base=base)
     tag = f"localhost/base-{repository}:{hashlib.sha256(root.encode() + content).hexdigest()[:16]}"
     if not engine.exists(tag, base=base):
-        engine.build(
-            REPO_ROOT, dockerfile=folder / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base
-        )
+        engine.build(REPO_ROOT, dockerfile=folder / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base)
     return tag
 
 

@@ -1,7 +1,8 @@
-"""Images built, pushed, pulled and run for real: by the scripts that build them on AWS, on look-alikes of their bases."""
+"""Images built, pushed, pulled and run for real: by the scripts that build them on AWS, on bases that look alike."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import uuid
 from collections.abc import Iterator
@@ -61,10 +62,10 @@ class Yard:
             self.built[name] = uri
         return self.built[name]
 
-    def run(self, *command: str, timeout: float = BUILD_SECONDS, **variables: str) -> str:
+    def run(self, *command: str, **variables: str) -> str:
         """Run a command to its end; what it printed."""
         child = self.start(*command, **variables)
-        status = child.wait(timeout)
+        status = child.wait(BUILD_SECONDS)
         said = child.log.read_text(errors="replace")
         assert status == 0, f"exit {status}:\n{said[-4000:]}"
         return said
@@ -92,3 +93,11 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
             yield Yard(engine=engine, environment=environment, folder=folder, built={})
         finally:
             registry.stop()
+
+
+@pytest.fixture(scope="module")
+def fixed_ports(yard: Yard) -> Iterator[None]:
+    """Containers share this machine's network, and some programs in them have ports of their own: one module a time."""
+    with (yard.engine.folder / "ports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
