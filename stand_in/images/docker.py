@@ -1,7 +1,7 @@
 """`docker`, for the scripts that builds and hosts run: buildah builds, podman runs, a registry on loopback keeps.
 
 Only what those scripts use; anything else is refused. What a machine like this cannot do is said on standard error:
-devices that are not there, and limits that it may not raise.
+devices that are not there, and limits that it may not raise. Health checks need systemd here, and are left out.
 
 Environment: TORCHLIFT_ENGINE (the engine's folder), TORCHLIFT_REGISTRY (host:port of the registry), and the AWS
 variables of the stand-in, to which pushed manifests and the lines of `--log-driver awslogs` go.
@@ -132,7 +132,7 @@ def run(engine: Engine, arguments: list[str]) -> int:
             continue
         options.append(word)
     passed = [item for name in PASSED_ON if name in os.environ for item in ("--env", name)]
-    command = ["podman", "run", "--pull=never", *passed, *options]
+    command = ["podman", "run", "--pull=never", "--no-healthcheck", *passed, *options]
     environment = {**os.environ, **engine.environment()}
     if driver != "awslogs":
         return subprocess.call(command, env=environment, stdin=subprocess.DEVNULL)

@@ -58,17 +58,16 @@ class Booted:
 
 
 def traced(yard: Yard, work: Path) -> None:
-    """`work`/inputs/model: a tiny model, traced in the trace image for this machine's processor."""
+    """`work`/inputs/model: a tiny model, traced in the trace image, as the build does, for this machine's processor."""
     image = yard.image("question-answering-trace", base=BASE)
     tiny_qa.write_model(work / "inputs" / "pretrained")
-    (work / "traced").mkdir()
-    for path in (work, work / "traced"):
-        path.chmod(0o777)
-    arguments = ["--model", "inputs/pretrained", "--output", "traced/model", "--backend", "cpu"]
+    arguments = ["--model", "inputs/pretrained", "--output", "traced", "--backend", "cpu"]
     shapes = ["--batch-sizes", "1,4", "--lengths", "32,64", "--stride", "16"]
-    mount = f"{work}:{work}"
-    yard.run("docker", "run", "--rm", "--volume", mount, "--workdir", str(work), image, *arguments, *shapes)
-    (work / "traced" / "model").rename(work / "inputs" / "model")
+    script = str(REPO_ROOT / "containers/question-answering-trace/run.sh")
+    program = ["python3", "-m", "model_code.question_answering.trace"]
+    yard.run("bash", "-c", f'cd "{work}" && exec bash "$@"', "-", script, *program, *arguments, *shapes,
+             TORCHLIFT_IMAGE=image)  # fmt: skip
+    (work / "traced").rename(work / "inputs" / "model")
 
 
 @pytest.fixture(scope="module")
