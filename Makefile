@@ -24,7 +24,7 @@ TRITON     := .venvs/triton/.installed
 CHECKOV    := .venvs/checkov/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long synth lint bench mutate clean setup pins
+.PHONY: help demo test test-long test-images synth lint bench mutate clean setup pins
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,10 @@ test: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## gate, unit, construct
 	python -m pytest tests -m "not long" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) ## the long suites
-	python -m pytest tests -m long -n 2 --dist loadfile --no-loadscope-reorder
+	python -m pytest tests -m "long and not images" -n 2 --dist loadfile --no-loadscope-reorder
+
+test-images: $(DEV) $(NODE) ## build, push, pull and run the images; needs root, buildah, podman, runc, skopeo, mmdebstrap, docker-registry
+	python -m pytest tests/containers -m images
 
 synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
 	cdk synth --quiet --no-notices -c deployment="$(DEPLOYMENT)"

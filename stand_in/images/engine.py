@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
-TOOLS = ("buildah", "podman", "runc", "mmdebstrap", "docker-registry")
+TOOLS = ("buildah", "podman", "runc", "skopeo", "mmdebstrap", "docker-registry")
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's name for it, inside the images."""
 

@@ -25,7 +25,7 @@ from tests.containers.conftest import Yard
 from tests.model_code.question_answering import tiny_qa
 from tests.support.aws import REGION
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
 BASE = "pytorch-inference-neuronx"
 HASH = "fedcba9876543210"
 BUCKET = "torchlift-test-artifacts"

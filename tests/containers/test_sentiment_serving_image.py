@@ -17,7 +17,7 @@ from model_code.sentiment.package import package
 from tests.containers.conftest import Yard
 from tests.deploy import tiny
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
 PORT = 8080
 """The toolkit's own, in a container that shares the host's network."""
 NAME = "torchlift-test-sentiment-serving"
@@ -95,7 +95,9 @@ def test_it_judges_texts(running: None) -> None:
         time.sleep(1)
         status, body = asked("/invocations", {"inputs": ["the film was good 1", "the meal was awful 2"]})
     assert status == 200, body
-    assert [set(item) for item in json.loads(body)] == [{"label", "score"}] * 2
+    answers = json.loads(body)
+    assert [{one["label"] for one in answer} for answer in answers] == [{"negative", "positive"}] * 2
+    assert all(abs(sum(one["score"] for one in answer) - 1) < 1e-3 for answer in answers)
 
 
 def test_it_is_not_root(yard: Yard, running: None) -> None:

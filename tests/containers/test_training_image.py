@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.containers.conftest import Yard
 from tests.deploy import tiny
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
 READ_ONLY = ("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/torchlift")
 
 
@@ -43,7 +44,8 @@ def test_it_fine_tunes_on_a_read_only_root(yard: Yard, image: str, tmp_path: Pat
     for name in ("output", "checkpoints"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o777)
-    tmp_path.chmod(0o755)
+    # As `aws s3 cp` writes them, and as the job's host hands them on.
+    subprocess.run(["chmod", "-R", "a+rX", str(tmp_path)], check=True)
     command = [
         *("python3", "-m", "model_code.sentiment.train", "--base-model", "inputs/base", "--data", "inputs/data"),
         *("--output", "output/weights", "--checkpoints", "checkpoints", "--epochs", "1", "--batch-size", "16"),
