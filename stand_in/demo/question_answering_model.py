@@ -106,6 +106,7 @@ def load_base(base: Path, recipe: Recipe) -> tuple[Any, Any]:
     config = AutoConfig.from_pretrained(base, num_hidden_layers=recipe.layers)
     before = logging.get_verbosity()
     logging.set_verbosity_error()  # it warns of the head's new weights
+    logging.disable_progress_bar()
     try:
         model = AutoModelForQuestionAnswering.from_pretrained(base, config=config)
     finally:
