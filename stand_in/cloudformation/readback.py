@@ -80,9 +80,16 @@ def unexplained(readings: Iterable[Reading]) -> list[str]:
 
 
 def needless(readings: Iterable[Reading]) -> list[str]:
-    """Entries of the list that no missing property needs any more: the list may only shrink."""
-    missing = {f"{reading.type}.{reading.property}" for reading in readings if not reading.arrived}
-    return [one for one in reasons() if not any(fnmatchcase(name, one) for name in missing)]
+    """Entries of the list whose properties were deployed and all read back: the list may only shrink.
+
+    What a deployment does not declare says nothing about an entry.
+    """
+    arrived: dict[str, bool] = {}
+    for reading in readings:
+        name = f"{reading.type}.{reading.property}"
+        arrived[name] = arrived.get(name, True) and reading.arrived
+    judged = {one: [shown for name, shown in arrived.items() if fnmatchcase(name, one)] for one in reasons()}
+    return [one for one, shown in judged.items() if shown and all(shown)]
 
 
 def contains(held: Any, declared: Any) -> bool:

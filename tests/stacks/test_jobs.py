@@ -35,8 +35,9 @@ def job_resources(assembly: Synthesized) -> dict[str, Resource]:
 
 
 def hashes(assembly: Synthesized) -> dict[str, str]:
-    """{job: hash}"""
-    starts = assembly.resources("Custom::StartJob").values()
+    """{job: hash}, of the sentiment workload"""
+    starts = [*assembly.resources("Custom::StartJob", "Training").values(),
+              *assembly.resources("Custom::StartJob", "Graviton").values()]  # fmt: skip
     found = {}
     for properties in (item["Properties"] for item in starts):
         result = json.dumps(properties["Result"])

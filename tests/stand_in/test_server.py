@@ -135,7 +135,7 @@ def test_what_it_says_when_it_does_not_start(tmp_path: Path) -> None:
 
 
 def test_pages(aws: StandIn) -> None:
-    assert set(aws.get("/_torchlift/state")) == {"jobs", "endpoints", "processes"}
+    assert set(aws.get("/_torchlift/state")) == {"jobs", "endpoints", "fleets", "processes"}
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{aws.base_url}/_torchlift/nothing", timeout=10)
 
