@@ -47,6 +47,32 @@ def machine_image(key: str, ami_id: str | None, ami_parameter: str | None) -> It
         )
 
 
+def machine_rules(section: str) -> None:
+    """Register the rules over a section's machine: its zones, its deadline, its image."""
+
+    @rule("network.zones", f"{section}.zones")
+    def check_zones(values: Values, _: Path) -> Iterator[Problem]:
+        yield from zones(f"{section}.zones", values[f"{section}.zones"], values["network.zones"])
+
+    @rule(f"{section}.deadline_minutes")
+    def check_deadline(values: Values, _: Path) -> Iterator[Problem]:
+        yield from deadline(f"{section}.deadline_minutes", values[f"{section}.deadline_minutes"])
+
+    @rule(f"{section}.ami_id", f"{section}.ami_parameter")
+    def check_image(values: Values, _: Path) -> Iterator[Problem]:
+        yield from machine_image(f"{section}.ami_id", values[f"{section}.ami_id"], values[f"{section}.ami_parameter"])
+
+
+def root_volume_rule(section: str, *, least_gib: int, reason: str) -> None:
+    """Register the rule over the GiB that a machine's disk must have."""
+
+    @rule(f"{section}.root_volume_gib")
+    def check(values: Values, _: Path) -> Iterator[Problem]:
+        given = values[f"{section}.root_volume_gib"]
+        if given < least_gib:
+            yield Problem(key=f"{section}.root_volume_gib", given=given, reason=reason, right=f"{least_gib} or more")
+
+
 def counts(key: str, low: int, first: int, high: int) -> Iterator[Problem]:
     """Instances of a variant; `key` is the section's."""
     if low > high:

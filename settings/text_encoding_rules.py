@@ -216,34 +216,11 @@ def _endpoint_name(values: Values, _: Path) -> Iterator[Problem]:
         )
 
 
-@rule("network.zones", f"{_SECTION}.zones")
-def _zones(values: Values, _: Path) -> Iterator[Problem]:
-    yield from shared_rules.zones(f"{_SECTION}.zones", values[f"{_SECTION}.zones"], values["network.zones"])
-
-
-@rule(f"{_SECTION}.deadline_minutes")
-def _deadline(values: Values, _: Path) -> Iterator[Problem]:
-    yield from shared_rules.deadline(f"{_SECTION}.deadline_minutes", values[f"{_SECTION}.deadline_minutes"])
-
-
-@rule(f"{_SECTION}.ami_id", f"{_SECTION}.ami_parameter")
-def _machine_image(values: Values, _: Path) -> Iterator[Problem]:
-    yield from shared_rules.machine_image(
-        f"{_SECTION}.ami_id", values[f"{_SECTION}.ami_id"], values[f"{_SECTION}.ami_parameter"]
-    )
-
-
-@rule(f"{_SECTION}.root_volume_gib")
-def _root_volume(values: Values, _: Path) -> Iterator[Problem]:
-    given = values[f"{_SECTION}.root_volume_gib"]
-    if given < ENGINE_DISK_GIB:
-        yield Problem(
-            key=f"{_SECTION}.root_volume_gib",
-            given=given,
-            reason="The GPU Deep Learning AMI, the builder image and the engines do not fit.",
-            right=f"{ENGINE_DISK_GIB} or more",
-        )
-
-
+shared_rules.machine_rules(_SECTION)
+shared_rules.root_volume_rule(
+    _SECTION,
+    least_gib=ENGINE_DISK_GIB,
+    reason="The GPU Deep Learning AMI, the builder image and the engines do not fit.",
+)
 shared_rules.source_rule(f"{_SECTION}.base_model")
 shared_rules.source_rule(f"{_SECTION}.calibration_texts", hub=False)

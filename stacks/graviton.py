@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aws_cdk import CfnOutput, RemovalPolicy
-from aws_cdk import aws_logs as logs
+from aws_cdk import CfnOutput
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
@@ -15,6 +14,7 @@ from settings.images import base_image
 from settings.models import Sentiment
 from stacks import bundles
 from stacks.deployment_stack import DeploymentStack, pascal
+from stacks.endpoints import build_log_group, update_policy
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
 from stacks.serving_environment import container_environment
@@ -23,7 +23,6 @@ from stacks.weights import Weights
 from stacks.workload_dashboard import build_dashboard
 from torchlift.build_job import BuildJob
 from torchlift.content_hash import job_hash
-from torchlift.endpoint_update import UpdatePolicy
 from torchlift.endpoint_variants import Capture, Fleet, ServingImage, Variant
 from torchlift.job_data import JobResult
 from torchlift.job_services import JobServices
@@ -197,18 +196,12 @@ class Graviton(DeploymentStack):
                 prefix=PACKAGE_PREFIX,
             ),
             variants=variants,
-            update=UpdatePolicy(
-                traffic=wanted.update.traffic,
-                step_percent=wanted.update.step_percent,
-                bake_seconds=wanted.update.bake_seconds,
-                longest_seconds=wanted.update.longest_seconds,
-                auto_rollback=wanted.update.auto_rollback,
-            ),
+            update=update_policy(wanted.update),
             vpc_subnets=foundation.network.subnets,
             security_group=foundation.endpoint_security_groups[WORKLOAD],
             key=foundation.key,
             volume_key=foundation.key if wanted.kms else None,
-            log_group=self._build_log_group(inner, name),
+            log_group=build_log_group(inner, name, retention=self.log_retention, key=foundation.key),
             log_groups=names.log_group_of_endpoint(
                 names.endpoint_prefix(self._settings.deployment.name, WORKLOAD) + "*"
             ),
@@ -241,15 +234,4 @@ class Graviton(DeploymentStack):
             prefix=names.captured_prefix(WORKLOAD),
             key=foundation.key,
             sampling_percent=wanted.sampling_percent,
-        )
-
-    def _build_log_group(self, scope: Construct, endpoint_name: str) -> logs.LogGroup:
-        """SageMaker's own name for it. It goes with the endpoint: one that stayed would be in the way later."""
-        return logs.LogGroup(
-            scope,
-            "Logs",
-            log_group_name=names.log_group_of_endpoint(endpoint_name),
-            retention=self.log_retention,
-            encryption_key=self._foundation.key,
-            removal_policy=RemovalPolicy.DESTROY,
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy
-from aws_cdk import aws_logs as logs
+from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IDependable
 
@@ -12,13 +11,13 @@ from settings.text_encoding_models import TextEncoding
 from settings.triton import triton_release
 from stacks import bundles
 from stacks.deployment_stack import DeploymentStack, pascal
+from stacks.endpoints import build_log_group, update_policy
 from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
 from stacks.job_inputs import BASE_MODEL, job_inputs
 from stacks.text_encoding_command import build_command
 from stacks.workload_dashboard import build_dashboard
 from torchlift.content_hash import job_hash
-from torchlift.endpoint_update import UpdatePolicy
 from torchlift.endpoint_variants import Fleet, ManyModels, ServingImage
 from torchlift.instance_job import InstanceJob
 from torchlift.job_data import JobResult
@@ -203,17 +202,11 @@ class MultiModel(DeploymentStack):
                 bucket=foundation.bucket,
                 prefix=MODELS_PREFIX,
             ),
-            update=UpdatePolicy(
-                traffic=wanted.update.traffic,
-                step_percent=wanted.update.step_percent,
-                bake_seconds=wanted.update.bake_seconds,
-                longest_seconds=wanted.update.longest_seconds,
-                auto_rollback=wanted.update.auto_rollback,
-            ),
+            update=update_policy(wanted.update),
             vpc_subnets=foundation.network.subnets,
             security_group=foundation.endpoint_security_groups[WORKLOAD],
             key=foundation.key,
-            log_group=self._build_log_group(inner, name),
+            log_group=build_log_group(inner, name, retention=self.log_retention, key=foundation.key),
             log_groups=names.log_group_of_endpoint(names.endpoint_prefix(deployment, WORKLOAD) + "*"),
             latency_p99_ms=wanted.latency_p99_ms_alarm,
             client_error_percent=wanted.client_error_percent_alarm,
@@ -263,14 +256,3 @@ class MultiModel(DeploymentStack):
             string_value=value,
         )
         parameter.node.add_dependency(after)
-
-    def _build_log_group(self, scope: Construct, endpoint_name: str) -> logs.LogGroup:
-        """SageMaker's own name for it. It goes with the endpoint: one that stayed would be in the way later."""
-        return logs.LogGroup(
-            scope,
-            "Logs",
-            log_group_name=names.log_group_of_endpoint(endpoint_name),
-            retention=self.log_retention,
-            encryption_key=self._foundation.key,
-            removal_policy=RemovalPolicy.DESTROY,
-        )

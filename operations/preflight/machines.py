@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from settings import Settings
+from settings.models import Training
+from settings.question_answering_models import QuestionAnswering
+from settings.text_encoding_models import TextEncoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,33 +26,24 @@ class Machine:
 
 def machines(settings: Settings) -> Iterator[Machine]:
     """For the training, the engine's build and the fleet at its largest, where the settings have them."""
-    training, encoding, zones = settings.training, settings.text_encoding, settings.network.zones
-    answering = settings.question_answering
+    training, encoding, answering = settings.training, settings.text_encoding, settings.question_answering
+
+    def of(
+        section: str, named: Training | TextEncoding | QuestionAnswering, instance_type: str, instances: int = 1
+    ) -> Machine:
+        return Machine(
+            section=section,
+            instance_type=instance_type,
+            purchase=named.purchase,
+            zones=tuple(named.zones or settings.network.zones),
+            ami_id=named.ami_id,
+            ami_parameter=named.ami_parameter,
+            instances=instances,
+        )
+
     if training is not None and training.mode != "skip":
-        yield Machine(
-            section="training",
-            instance_type=training.instance_type,
-            purchase=training.purchase,
-            zones=tuple(training.zones or zones),
-            ami_id=training.ami_id,
-            ami_parameter=training.ami_parameter,
-        )
+        yield of("training", training, training.instance_type)
     if encoding is not None:
-        yield Machine(
-            section="text_encoding",
-            instance_type=encoding.build_instance_type,
-            purchase=encoding.purchase,
-            zones=tuple(encoding.zones or zones),
-            ami_id=encoding.ami_id,
-            ami_parameter=encoding.ami_parameter,
-        )
+        yield of("text_encoding", encoding, encoding.build_instance_type)
     if answering is not None:
-        yield Machine(
-            section="question_answering",
-            instance_type=answering.instance_type,
-            purchase=answering.purchase,
-            zones=tuple(answering.zones or zones),
-            ami_id=answering.ami_id,
-            ami_parameter=answering.ami_parameter,
-            instances=answering.max_instances,
-        )
+        yield of("question_answering", answering, answering.instance_type, answering.max_instances)
