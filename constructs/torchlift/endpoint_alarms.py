@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from torchlift.endpoint_metrics import EndpointMetrics, WatchedVariant
-from torchlift.runbook import described
+from torchlift.watched_alarms import SHARE, SLOW, Watch, WatchedAlarms
 
 ERROR_SHARE = 0.005
 """Server errors, as a share of the load that the smallest fleet is meant for, from which on something is wrong."""
@@ -21,20 +16,8 @@ GPU_MEMORY_PERCENT = 95
 """So full, a request that needs a little more fails."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Watch:
-    """When an alarm speaks: `breaching` of the last `periods` data points."""
-
-    breaching: int
-    periods: int
-
-
 # A rollback must come within the bake time of five minutes.
-FAST = _Watch(breaching=2, periods=3)
-# A new instance is in service some ten minutes after the load came: what scaling heals in time is no incident.
-SLOW = _Watch(breaching=10, periods=15)
-# Of five minutes each.
-SHARE = _Watch(breaching=2, periods=3)
+FAST = Watch(breaching=2, periods=3)
 
 
 def server_errors(variant: WatchedVariant) -> int:
@@ -62,7 +45,7 @@ def memory_limit(variant: WatchedVariant) -> int:
     return round(min(90, max(80, 100 * (1 - FREE_MEMORY_GIB / variant.memory_gib))))
 
 
-class EndpointAlarms(Construct):
+class EndpointAlarms(WatchedAlarms):
     """The alarms of one variant, reported to the alarm topic.
 
     The names are fixed: the endpoint names the alarms that roll its updates back, and the alarms name the endpoint, so
@@ -75,10 +58,8 @@ class EndpointAlarms(Construct):
 
         An endpoint takes ten rollback alarms at most (SageMaker API reference, AutoRollbackConfig): five variants.
         """
-        super().__init__(scope, id)
+        super().__init__(scope, id, prefix=variant.prefix, topic_arn=topic_arn)
         self._variant = variant
-        self._action = actions.SnsAction(sns.Topic.from_topic_arn(self, "Topic", topic_arn))
-        self.alarms: list[cloudwatch.Alarm] = []
         metrics = EndpointMetrics(variant)
         self._requests(metrics)
         self._instances(metrics)
@@ -195,21 +176,3 @@ class EndpointAlarms(Construct):
                 threshold=100 - variant.cache_hit_percent,
                 watch=SHARE,
             )
-
-    def _alarm(self, kind: str, text: str, *, metric: cloudwatch.IMetric, threshold: float, watch: _Watch) -> None:
-        variant = self._variant
-        made = cloudwatch.Alarm(
-            self,
-            "".join(part.capitalize() for part in kind.split("-")),
-            alarm_name=f"{variant.prefix}-{kind}",
-            alarm_description=described(f"{variant.prefix}: {text}", section=kind),
-            metric=metric,
-            threshold=threshold,
-            evaluation_periods=watch.periods,
-            datapoints_to_alarm=watch.breaching,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        )
-        made.add_alarm_action(self._action)
-        made.add_ok_action(self._action)
-        self.alarms.append(made)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from torchlift.fleet_metrics import FleetMetrics, WatchedFleet
-from torchlift.runbook import described
+from torchlift.watched_alarms import SHARE, SLOW, Watch, WatchedAlarms
 
 CORE_PERCENT = 90
 """A core that computes so much of the time has requests waiting for it, whatever the CPU does."""
@@ -20,28 +15,15 @@ BALANCER_ERRORS = 5
 """A minute; one is a client that went, or a host in the second in which it ended."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Watch:
-    """When an alarm speaks: `breaching` of the last `periods` data points."""
-
-    breaching: int
-    periods: int
-    silence_breaches: bool = False
-
-
-FAST = _Watch(breaching=3, periods=5)
-# A new host is in service some ten minutes after the load came: what scaling heals in time is no incident.
-SLOW = _Watch(breaching=10, periods=15)
-# Of five minutes each.
-SHARE = _Watch(breaching=2, periods=3)
+FAST = Watch(breaching=3, periods=5)
 # Longer than a host may take to start, for what is also seen of hosts that start.
-STARTING = _Watch(breaching=30, periods=30)
+STARTING = Watch(breaching=30, periods=30)
 # What is always sent: no value is a value.
-ALWAYS = _Watch(breaching=5, periods=5, silence_breaches=True)
-SILENT = _Watch(breaching=15, periods=15, silence_breaches=True)
+ALWAYS = Watch(breaching=5, periods=5, silence_breaches=True)
+SILENT = Watch(breaching=15, periods=15, silence_breaches=True)
 
 
-class FleetAlarms(Construct):
+class FleetAlarms(WatchedAlarms):
     """The alarms of one fleet, reported to the alarm topic; :attr:`alarms` in order of weight.
 
     CloudFormation rolls an Auto Scaling group back by its signals, not by alarms: a host signals after it answered.
@@ -49,10 +31,8 @@ class FleetAlarms(Construct):
 
     def __init__(self, scope: Construct, id: str, *, fleet: WatchedFleet, topic_arn: str) -> None:
         """Declare them."""
-        super().__init__(scope, id)
+        super().__init__(scope, id, prefix=fleet.prefix, topic_arn=topic_arn)
         self._fleet = fleet
-        self._action = actions.SnsAction(sns.Topic.from_topic_arn(self, "Topic", topic_arn))
-        self.alarms: list[cloudwatch.Alarm] = []
         metrics = FleetMetrics(fleet)
         self._hosts(metrics)
         self._requests(metrics)
@@ -146,33 +126,3 @@ class FleetAlarms(Construct):
             watch=SILENT,
             below=True,
         )
-
-    def _alarm(
-        self,
-        kind: str,
-        text: str,
-        *,
-        metric: cloudwatch.IMetric,
-        threshold: float,
-        watch: _Watch,
-        below: bool = False,
-    ) -> None:
-        operators, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
-        prefix = self._fleet.prefix
-        made = cloudwatch.Alarm(
-            self,
-            "".join(part.capitalize() for part in kind.split("-")),
-            alarm_name=f"{prefix}-{kind}",
-            alarm_description=described(f"{prefix}: {text}", section=kind),
-            metric=metric,
-            threshold=threshold,
-            evaluation_periods=watch.periods,
-            datapoints_to_alarm=watch.breaching,
-            comparison_operator=(
-                operators.LESS_THAN_THRESHOLD if below else operators.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
-            ),
-            treat_missing_data=missing.BREACHING if watch.silence_breaches else missing.NOT_BREACHING,
-        )
-        made.add_alarm_action(self._action)
-        made.add_ok_action(self._action)
-        self.alarms.append(made)
