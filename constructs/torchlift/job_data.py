@@ -78,9 +78,14 @@ class JobResult:
             permissions.push_image(grantee, repository_arn=self.repository.repository_arn)
 
     def grant_probe(self, grantee: iam.IGrantable) -> None:
-        """Allow asking whether the result is there."""
+        """Allow asking whether the result is there, and those of other hashes beside it.
+
+        An instance ends after its signal: by then an update, or a rollback, may have put another hash in this one's
+        place, and who is told of the end must still be able to look.
+        """
         if self.bucket is not None:
-            permissions.list_prefix(grantee, bucket=self.bucket, prefix=self.prefix)
+            parent = self.prefix[: self.prefix.rstrip("/").rfind("/") + 1]
+            permissions.list_prefix(grantee, bucket=self.bucket, prefix=parent)
         if self.repository is not None:
             permissions.allow(grantee, actions=["ecr:DescribeImages"], resources=[self.repository.repository_arn])
 

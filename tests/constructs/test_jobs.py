@@ -93,6 +93,21 @@ def test_details_replace_and_never_edit(options: Options, job: str, plain: dict[
     assert not {name for name in of_jobs(plain) if name.startswith(job)} & set(after)
 
 
+def test_who_tells_of_an_end_may_look_for_any_hash(plain: dict[str, Any]) -> None:
+    """An instance ends after its signal, when an update or a rollback may have put another hash in its job's place."""
+
+    def listed(found: dict[str, Any]) -> dict[str, list[Any]]:
+        return {
+            name: [one for one in item["Properties"]["PolicyDocument"]["Statement"] if "s3:ListBucket" in one["Action"]]
+            for name, item in found.items()
+            if item["Type"] == "AWS::IAM::Policy" and name.startswith("Jobs")
+        }
+
+    other = resources(Options(learning_rate=2e-5))
+    assert hashes(other) != hashes(plain)
+    assert listed(other) == listed(plain) and any("SignalJob" in name and rows for name, rows in listed(plain).items())
+
+
 def test_waits_forever_equal(plain: dict[str, Any]) -> None:
     conditions = [item for item in plain.values() if item["Type"] == "AWS::CloudFormation::WaitCondition"]
     assert len(conditions) == 3
