@@ -20,14 +20,16 @@ from stand_in.lambda_runtime import FunctionNotFound
 from stand_in.server import Application
 
 
-def assemble(*, base_url: str, account: str, state_dir: Path, root: Path) -> tuple[Application, Callable[[], None]]:
+def assemble(
+    *, base_url: str, account: str, state_dir: Path, root: Path, mode: str
+) -> tuple[Application, Callable[[], None]]:
     """The WSGI application, and a function that ends everything it started."""
     # What was delivered where, and what went wrong in a thread, is told by the log only.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("stand_in").setLevel(logging.INFO)
     moto_corrections.apply()
 
-    executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root)
+    executor = Executor(base_url=base_url, state_dir=state_dir, repo_root=root, mode=mode)
 
     def invoke(arn: str, payload: Mapping[str, Any], region: str) -> Any:
         try:

@@ -124,7 +124,7 @@ def _send(start_response: StartResponse, answer: Any) -> Iterable[bytes]:
     return [answer.body]
 
 
-def serve(*, port: int, state_dir: Path, ready_file: Path | None, root: Path) -> None:
+def serve(*, port: int, state_dir: Path, ready_file: Path | None, root: Path, mode: str) -> None:
     """Serve until SIGTERM."""
     scrub_process_environment()
     os.environ.update(
@@ -139,7 +139,7 @@ def serve(*, port: int, state_dir: Path, ready_file: Path | None, root: Path) ->
 
     server = make_server(HOST, port, app=lambda *_: [], threaded=True, request_handler=request_handler())
     base_url = f"http://{HOST}:{server.server_port}"
-    application, close = assemble(base_url=base_url, account=ACCOUNT, state_dir=state_dir, root=root)
+    application, close = assemble(base_url=base_url, account=ACCOUNT, state_dir=state_dir, root=root, mode=mode)
     server.app = application
 
     def stop(*_: object) -> None:
@@ -165,6 +165,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--state-dir", type=Path, default=Path("build/stand_in"), help="logs and working files")
     parser.add_argument("--ready-file", type=Path, help="written, with the address, once requests are answered")
+    parser.add_argument("--mode", default="direct", help="how jobs are executed: direct or images")
     arguments = parser.parse_args()
     root = Path(__file__).resolve().parents[1]
     arguments.state_dir.mkdir(parents=True, exist_ok=True)
@@ -173,6 +174,7 @@ def main() -> int:
         state_dir=arguments.state_dir.resolve(),
         ready_file=arguments.ready_file,
         root=root,
+        mode=arguments.mode,
     )
     return 0
 

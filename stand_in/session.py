@@ -16,6 +16,8 @@ from typing import Any
 from stand_in.clients import Clients
 from stand_in.environment import isolated_environment
 from stand_in.executor.processes import Child, spawn
+from stand_in.images.engine import remove_folder
+from stand_in.images.readiness import state_folder
 
 
 class StandInFailed(Exception):
@@ -57,6 +59,7 @@ def stand_in(
     root: Path,
     start_seconds: float = 60,
     program: Sequence[str] = ("-m", "stand_in.server"),
+    mode: str = "direct",
 ) -> Iterator[StandIn]:
     """A fresh, empty stand-in for the length of the `with` block.
 
@@ -69,7 +72,7 @@ def stand_in(
     log = state_dir / "logs" / "stand-in.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, *program, "--port", "0"]
-    command += ["--state-dir", str(state_dir), "--ready-file", str(ready)]
+    command += ["--state-dir", str(state_dir), "--ready-file", str(ready), "--mode", mode]
     clean: Mapping[str, str] = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     child: Child = spawn(command, env=dict(clean), cwd=root, log=log)
     try:
@@ -77,6 +80,8 @@ def stand_in(
         yield StandIn(base_url=base_url, region=region, state_dir=state_dir, root=root)
     finally:
         child.stop()
+        # Not by the server itself, which has seconds to end, and may be killed.
+        remove_folder(state_folder(state_dir))
 
 
 def _wait_for_address(child: Child, ready: Path, log: Path, seconds: float) -> str:

@@ -15,6 +15,7 @@ from stand_in.executor import direct, log_groups
 from stand_in.executor.build_record import BuildRecord
 from stand_in.executor.faults import Faults
 from stand_in.executor.jobs import Ended, JobRun, SourceMissing
+from stand_in.executor.modes import Mode
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 
@@ -25,8 +26,9 @@ LOGGED_LINES = 5000
 class Builds:
     """Every build that was started."""
 
-    def __init__(self, site: Site, events: Events, faults: Faults) -> None:
+    def __init__(self, site: Site, events: Events, faults: Faults, mode: Mode) -> None:
         self._site = site
+        self._mode = mode
         self._events = events
         self._faults = faults
         self._lock = threading.Lock()
@@ -47,10 +49,10 @@ class Builds:
             "CODEBUILD_RESOLVED_SOURCE_VERSION": "",
             "TORCHLIFT_SOURCE": environment.get("TORCHLIFT_SOURCE") or f"s3://{build['source'].get('location', '')}",
         }
-        run = JobRun(
+        run = self._mode.build(
+            buildspec=str(project["source"].get("buildspec") or ""),
             site=self._site,
             region=region,
-            kind="build",
             environment=variables,
             number=name,
             role=str(project.get("serviceRole", "")),

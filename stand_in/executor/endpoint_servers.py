@@ -43,13 +43,22 @@ PROGRAMS = {
 
 
 def start(
-    site: Site, *, region: str, endpoint: str, variants: Sequence[Mapping[str, Any]], cancelled: threading.Event
+    site: Site,
+    *,
+    region: str,
+    endpoint: str,
+    variants: Sequence[Mapping[str, Any]],
+    cancelled: threading.Event,
+    program_of: Callable[[str], Program],
 ) -> list[Variant]:
-    """Start a server for each variant and wait until each has answered an invocation. Raises CannotDeploy."""
+    """Start a server for each variant and wait until each has answered an invocation. Raises CannotDeploy.
+
+    :param program_of: how a program of the table in `direct` is started in the present mode
+    """
     ready: list[Variant] = []
     try:
         for variant in variants:
-            server = _start(site, region, endpoint, variant, cancelled)
+            server = _start(site, region, endpoint, variant, cancelled, program_of)
             ready.append(Variant(name=str(variant["VariantName"]), server=server))
     except BaseException:
         for one in ready:
@@ -82,14 +91,19 @@ def container_of(region: str, variant: Mapping[str, Any]) -> Container:
 
 
 def _start(
-    site: Site, region: str, endpoint: str, variant: Mapping[str, Any], cancelled: threading.Event
+    site: Site,
+    region: str,
+    endpoint: str,
+    variant: Mapping[str, Any],
+    cancelled: threading.Event,
+    program_of: Callable[[str], Program],
 ) -> ModelServer:
     container = container_of(region, variant)
     require_image(site, container.image)
     _require_model_data(site, region, container.model_data_url)
     try:
         line = direct.server(container.image)
-        program = PROGRAMS[line.program]
+        program = program_of(line.program)
         server = program.start(site, region=region, endpoint=endpoint, container=container)
     except (direct.NoDirectMode, CannotServe, NoJava, OSError) as error:
         raise CannotDeploy(str(error)) from error

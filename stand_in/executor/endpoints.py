@@ -18,6 +18,7 @@ from stand_in.executor import data_capture, direct, endpoint_servers, endpoint_u
 from stand_in.executor.endpoint_fleet import Fleet
 from stand_in.executor.endpoint_interfaces import Interfaces
 from stand_in.executor.endpoint_servers import CannotDeploy
+from stand_in.executor.modes import Mode
 from stand_in.executor.site import Site
 from stand_in.executor.state import EndpointState
 from stand_in.executor.together import together, wait_for
@@ -56,8 +57,9 @@ class _Endpoint:
 class Endpoints:
     """Every endpoint of every region. What takes time happens in threads of its own."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, mode: Mode) -> None:
         self._site = site
+        self._mode = mode
         self._runtime = invocations.Runtime(site)
         self._lock = threading.Lock()
         self._endpoints: dict[Key, _Endpoint] = {}
@@ -160,6 +162,7 @@ class Endpoints:
                 endpoint=endpoint.name,
                 variants=variants,
                 cancelled=endpoint.cancelled,
+                program_of=self._mode.program,
             )
         except BaseException:
             interfaces.release()

@@ -12,6 +12,7 @@ from stand_in.executor.endpoints import Endpoints
 from stand_in.executor.faults import Faults
 from stand_in.executor.fleets import Fleets
 from stand_in.executor.instances import Instances
+from stand_in.executor.modes import choose
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 from stand_in.lambda_runtime import LambdaRuntime
@@ -20,15 +21,16 @@ from stand_in.lambda_runtime import LambdaRuntime
 class Executor:
     """Runs what AWS would run. `base_url` is the stand-in's own address, which the children are given."""
 
-    def __init__(self, *, base_url: str, state_dir: Path, repo_root: Path) -> None:
+    def __init__(self, *, base_url: str, state_dir: Path, repo_root: Path, mode: str = "direct") -> None:
         moto_gaps.close()
         self.site = Site(base_url=base_url, state_dir=state_dir, repo_root=repo_root)
+        self._mode = choose(mode, self.site)
         self.lambdas = LambdaRuntime(self.site)
         self.events = Events(self.site, self.lambdas)
         self.faults = Faults(state_dir)
-        self.builds = Builds(self.site, self.events, self.faults)
-        self.instances = Instances(self.site, self.events, self.faults)
-        self.endpoints = Endpoints(self.site)
+        self.builds = Builds(self.site, self.events, self.faults, self._mode)
+        self.instances = Instances(self.site, self.events, self.faults, self._mode)
+        self.endpoints = Endpoints(self.site, self._mode)
         self.fleets = Fleets(self.site)
 
     def state(self) -> dict[str, Any]:
@@ -43,3 +45,4 @@ class Executor:
     def close(self) -> None:
         """End everything that was started here, and wait for it."""
         together([self.builds.close, self.instances.close, self.endpoints.close, self.fleets.close, self.lambdas.close])
+        self._mode.close()

@@ -13,8 +13,8 @@ from stand_in.events import Events, new_event
 from stand_in.executor import activities, direct, groups
 from stand_in.executor.faults import Faults
 from stand_in.executor.groups import Group
-from stand_in.executor.instance_run import InstanceRun
 from stand_in.executor.job_environment import NoJobEnvironment, from_user_data
+from stand_in.executor.modes import Instance, Mode
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 
@@ -28,12 +28,13 @@ Key = tuple[str, str]
 class Instances:
     """Follows the groups: what moto adds is started, what is gone is ended and reported, one group at a time."""
 
-    def __init__(self, site: Site, events: Events, faults: Faults) -> None:
+    def __init__(self, site: Site, events: Events, faults: Faults, mode: Mode) -> None:
         self._site = site
+        self._mode = mode
         self._events = events
         self._faults = faults
         self._lock = threading.Lock()
-        self._running: dict[Key, dict[str, InstanceRun]] = defaultdict(dict)
+        self._running: dict[Key, dict[str, Instance]] = defaultdict(dict)
         self._arns: dict[Key, str] = {}
         self._followers: dict[Key, ThreadPoolExecutor] = {}
         self._closed = threading.Event()
@@ -122,8 +123,13 @@ class Instances:
         except (NoJobEnvironment, direct.NoDirectMode) as error:
             log.error("group %s: %s", group.name, error)
             environment = {"TORCHLIFT_JOB": group.job}
-        run = InstanceRun(
-            site=self._site, region=key[0], instance_id=instance_id, environment=environment, role=group.role
+        run = self._mode.instance(
+            site=self._site,
+            region=key[0],
+            instance_id=instance_id,
+            environment=environment,
+            user_data=group.user_data,
+            role=group.role,
         )
         self._running[key][instance_id] = run
         cause = "an instance was started in response to a difference between desired and actual capacity."

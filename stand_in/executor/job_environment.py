@@ -20,7 +20,7 @@ def from_user_data(user_data: str | bytes, *, mark: str = MARK) -> dict[str, str
     It lies between a line that ends in `<<'TORCHLIFT_JOB_ENV'` and a line `TORCHLIFT_JOB_ENV`, one shell-quoted
     `NAME=value` after the other. `user_data` may be base64-encoded. Raises NoJobEnvironment.
     """
-    lines = iter(_text(user_data).splitlines())
+    lines = iter(text(user_data).splitlines())
     for line in lines:
         if line.rstrip().endswith(f"<<'{mark}'"):
             break
@@ -36,10 +36,10 @@ def from_user_data(user_data: str | bytes, *, mark: str = MARK) -> dict[str, str
     return _assignments("\n".join(document))
 
 
-def _assignments(text: str) -> dict[str, str]:
+def _assignments(document: str) -> dict[str, str]:
     found = {}
     try:
-        words = shlex.split(text)
+        words = shlex.split(document)
     except ValueError as error:
         raise NoJobEnvironment(f"the job's environment is not quoted for a shell: {error}") from error
     for word in words:
@@ -50,7 +50,8 @@ def _assignments(text: str) -> dict[str, str]:
     return found
 
 
-def _text(user_data: str | bytes) -> str:
+def text(user_data: str | bytes) -> str:
+    """User data as a script, whether base64-encoded or not."""
     raw = user_data.encode() if isinstance(user_data, str) else user_data
     if not raw.startswith(b"#!"):
         with suppress(ValueError):

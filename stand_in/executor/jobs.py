@@ -46,6 +46,7 @@ class JobRun:
     role: str = ""
     """The role that the job's calls are made with, by name or ARN."""
     timeout_s: float | None = None
+    mode: str = "direct"
 
     def __post_init__(self) -> None:
         self.job = self.environment.get("TORCHLIFT_JOB", "")
@@ -55,7 +56,13 @@ class JobRun:
         self.home = self.folder / "home"
         self.work = self.folder / "work"
         self.state = self.site.registry.add_job(
-            JobState(job=self.job, kind=self.kind, hash=self.environment.get("TORCHLIFT_HASH", ""), log=self.log)
+            JobState(
+                job=self.job,
+                kind=self.kind,
+                hash=self.environment.get("TORCHLIFT_HASH", ""),
+                log=self.log,
+                mode=self.mode,
+            )
         )
         self._child: Child | None = None
         self._stopped = threading.Event()
@@ -79,8 +86,12 @@ class JobRun:
         except Exception as error:
             raise SourceMissing(f"cannot fetch {uri or 'the source'}: {error}") from error
 
+    def command(self) -> list[str]:
+        """What runs: in direct mode the job's line of the table. Raises direct.NoDirectMode."""
+        return list(direct.job(self.job).command)
+
     def variables(self) -> dict[str, str]:
-        """The environment of the job's process."""
+        """The environment of the job's process. Raises direct.NoDirectMode."""
         line = direct.job(self.job)
         base = self.site.environment(self.region, role=self.role)
         bin_folder = self.site.repo_root / line.venv / "bin"
@@ -98,17 +109,17 @@ class JobRun:
         }
 
     def run(self, *, started: Callable[[], None] | None = None) -> Ended:
-        """Run the job's line of the table in its unpacked source; `started` is called when the process runs.
+        """Run the job's command in its unpacked source; `started` is called when the process runs.
 
         Raises direct.NoDirectMode.
         """
-        line, variables = direct.job(self.job), self.variables()
+        command, variables = self.command(), self.variables()
         self.work.mkdir(parents=True, exist_ok=True)
         (self.work / "reason.txt").unlink(missing_ok=True)
         with self._lock:
             if self.stopped:
                 return Ended(status=None, reason="stopped before it began")
-            self._child = self.start(list(line.command), variables)
+            self._child = self.start(command, variables)
         try:
             if started is not None:
                 started()

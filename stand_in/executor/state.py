@@ -17,6 +17,7 @@ class JobState:
     kind: str
     hash: str
     log: Path
+    mode: str = "direct"
     state: str = "running"
     reason: str = ""
     started: float = field(default_factory=time.monotonic)
@@ -34,6 +35,7 @@ class JobState:
             "job": self.job,
             "kind": self.kind,
             "hash": self.hash,
+            "mode": self.mode,
             "state": self.state,
             "seconds": round(seconds, 1),
             "log": str(self.log),

@@ -3,8 +3,9 @@
 Only what those scripts use; anything else is refused. What a machine like this cannot do is said on standard error:
 devices that are not there, and limits that it may not raise. Health checks need systemd here, and are left out.
 
-Environment: TORCHLIFT_ENGINE (the engine's folder), TORCHLIFT_REGISTRY (host:port of the registry), and the AWS
-variables of the stand-in, to which pushed manifests and the lines of `--log-driver awslogs` go.
+Environment: TORCHLIFT_ENGINE (the engine's folder), TORCHLIFT_BASES (another engine's, for look-alikes; may be empty),
+TORCHLIFT_REGISTRY (host:port of the registry), and the AWS variables of the stand-in, to which pushed manifests and the
+lines of `--log-driver awslogs` go.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AW
 def main(arguments: list[str]) -> int:
     """One call of `docker`; its exit status."""
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
-    engine = Engine(Path(os.environ["TORCHLIFT_ENGINE"]))
+    bases = os.environ.get("TORCHLIFT_BASES")
+    engine = Engine(Path(os.environ["TORCHLIFT_ENGINE"]), bases=Path(bases) if bases else None)
     if command == "login":
         sys.stdin.read()
         print("Login Succeeded")

@@ -30,9 +30,12 @@ def missing_tools() -> list[str]:
 
 
 class Engine:
-    """Everything that the tools keep is below `folder`, which may be deleted when none of their containers runs."""
+    """Everything that the tools keep is below `folder`, which `remove_folder` deletes.
 
-    def __init__(self, folder: Path) -> None:
+    :param bases: another engine's folder, whose images are seen too, and never changed
+    """
+
+    def __init__(self, folder: Path, *, bases: Path | None = None) -> None:
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True)
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -52,6 +55,8 @@ cgroupns = "host"
 driver = "overlay"
 graphroot = "{self.folder}/images"
 runroot = "{self.folder}/running"
+[storage.options]
+additionalimagestores = [{f'"{bases.absolute()}/images"' if bases else ""}]
 """
         )
 
@@ -109,6 +114,20 @@ runroot = "{self.folder}/running"
             base=base,
             timeout=1800,
         )
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder with engines in it, whose containers have ended, or one that is not there.
+
+    What is mounted below it goes first: killed tools leave mounts, and deleting must not reach through them.
+    """
+    entries = Path("/proc/self/mountinfo").read_text().splitlines()
+    points = [entry.split()[4].encode().decode("unicode_escape") for entry in entries]
+    # The last mounted first; one that is busy still leaves the folder at once.
+    for point in reversed([point for point in points if Path(point).is_relative_to(folder.absolute())]):
+        subprocess.run(["umount", "--lazy", point], check=True, capture_output=True)
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def pip_mounts(folder: Path) -> list[str]:

@@ -1,0 +1,179 @@
+"""Images mode: builds run their buildspecs, and images are built, pushed and pulled for real.
+
+buildah and podman take Docker's place and look-alikes that of the base images (docs/images.md). Jobs of other workloads
+than the sentiment one run in direct mode.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stand_in.executor import buildspec as buildspecs
+from stand_in.executor import container_server, torchserve
+from stand_in.executor.endpoint_servers import Program
+from stand_in.executor.host_run import HostRun
+from stand_in.executor.job_environment import text
+from stand_in.executor.jobs import JobRun, SourceMissing
+from stand_in.executor.modes import Direct, Instance
+from stand_in.executor.processes import spawn
+from stand_in.executor.servers import Container, ModelServer
+from stand_in.executor.site import Site
+from stand_in.images.engine import Engine
+from stand_in.images.readiness import lasting, require, state_folder
+from stand_in.images.registry import Registry
+from stand_in.images.toolbox import write_docker
+
+JOBS = frozenset({"sentiment-image", "sentiment-train", "serving-image", "sentiment-package"})
+"""Those that run as their buildspec or user data says; the others run in direct mode."""
+JOB_CONTAINER = "torchlift-job"
+"""The name that hosts/instance_job/run.sh gives it; one job at a time runs in this mode."""
+PYTHON_SECONDS = 120
+
+
+class Images:
+    """What is built is in an engine and a registry below `state_folder`, which whoever ends the stand-in removes."""
+
+    def __init__(self, site: Site) -> None:
+        require()
+        self._site = site
+        self._direct = Direct()
+        folder = state_folder(site.state_dir)
+        self._engine = Engine(folder / "engine", bases=lasting(site.repo_root))
+        environment = {**os.environ, **self._engine.environment()}
+        self._registry = Registry(folder / "registry", environment=environment)
+        self._bin = write_docker(
+            folder / "bin",
+            engine=self._engine.folder,
+            registry=self._registry.address,
+            bases=lasting(site.repo_root),
+        )
+
+    def build(
+        self,
+        *,
+        buildspec: str,
+        site: Site,
+        region: str,
+        environment: Mapping[str, str],
+        number: str,
+        role: str,
+        timeout_s: float,
+    ) -> JobRun:
+        if environment.get("TORCHLIFT_JOB") not in JOBS:
+            return self._direct.build(
+                buildspec=buildspec,
+                site=site,
+                region=region,
+                environment=environment,
+                number=number,
+                role=role,
+                timeout_s=timeout_s,
+            )
+        return BuildspecRun(
+            site=site,
+            region=region,
+            kind="build",
+            environment=environment,
+            number=number,
+            role=role,
+            timeout_s=timeout_s,
+            mode="images",
+            buildspec=buildspec,
+            machine=self._machine(site.environment(region, role=role)),
+        )
+
+    def instance(
+        self,
+        *,
+        site: Site,
+        region: str,
+        instance_id: str,
+        environment: Mapping[str, str],
+        user_data: str,
+        role: str,
+    ) -> Instance:
+        if environment.get("TORCHLIFT_JOB") not in JOBS:
+            return self._direct.instance(
+                site=site,
+                region=region,
+                instance_id=instance_id,
+                environment=environment,
+                user_data=user_data,
+                role=role,
+            )
+        return HostRun(
+            site=site,
+            region=region,
+            instance_id=instance_id,
+            environment=environment,
+            user_data=text(user_data),
+            machine=self._machine(site.environment(region, role=role)),
+            remove_containers=lambda: self._remove(JOB_CONTAINER),
+        )
+
+    def program(self, name: str) -> Program:
+        if name != container_server.PROGRAM:
+            return self._direct.program(name)
+        return Program(start=self._serve, hopeless=torchserve.HOPELESS)
+
+    def close(self) -> None:
+        self._remove("--all")
+        self._registry.stop()
+
+    def _serve(self, site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
+        machine = self._machine(site.environment(region))
+        return container_server.start(site, region=region, endpoint=endpoint, container=container, machine=machine)
+
+    def _remove(self, containers: str) -> None:
+        """Remove containers of this engine, and their mounts, whether they run or not."""
+        self._engine.call("podman", "rm", "--force", "--ignore", "--time", "0", containers, base=os.environ)
+
+    def _machine(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The environment of a machine with `docker`; its `pip` has the settings of this machine's own."""
+        pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        own = Path.home() / ".config" / "pip" / "pip.conf"
+        if own.exists():
+            pip.setdefault("PIP_CONFIG_FILE", str(own))
+        return {**base, **pip, "PATH": os.pathsep.join([str(self._bin), base["PATH"]])}
+
+
+@dataclass(kw_only=True)
+class BuildspecRun(JobRun):
+    """A build as CodeBuild runs it: its phases in one shell, in the unpacked source, with a Python of its own."""
+
+    buildspec: str
+    machine: Mapping[str, str]
+    """The environment of the build's machine; the project's variables come on top."""
+
+    def fetch_source(self) -> None:
+        super().fetch_source()
+        try:
+            text = buildspecs.script(self.buildspec)
+        except buildspecs.BuildspecError as error:
+            raise SourceMissing(f"YAML_FILE_ERROR: {error}") from error
+        (self.folder / "buildspec.sh").write_text(text)
+
+    def command(self) -> list[str]:
+        return ["bash", str(self.folder / "buildspec.sh")]
+
+    def variables(self) -> dict[str, str]:
+        """The project's variables on the machine's; its Python has no packages but those that the build installs."""
+        python = self.folder / "python"
+        if not python.exists():
+            # The AWS CLI is a program of its own, on machines of CodeBuild as here.
+            made = spawn(
+                [sys.executable, "-m", "venv", str(python)], env=dict(self.machine), cwd=self.home, log=self.log
+            )
+            if made.wait(PYTHON_SECONDS) != 0:
+                raise SourceMissing(f"no Python for the build could be made, see {self.log}")
+        return {
+            **self.machine,
+            **self.environment,
+            **self.extra,
+            "PATH": os.pathsep.join([str(python / "bin"), self.machine["PATH"]]),
+            "TORCHLIFT_WORK": str(self.work),
+        }

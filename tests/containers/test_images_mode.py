@@ -1,0 +1,132 @@
+"""The sentiment workload against the stand-in in images mode: from nothing to nothing, in the images that it builds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from model_code.sentiment import client as sentiment
+from settings import REPO_ROOT, names
+from stand_in.demo.cdk import Cdk
+from stand_in.demo.teardown import delete_bootstrap
+from stand_in.images import readiness
+from stand_in.images.engine import missing_tools
+from stand_in.session import StandIn, stand_in
+from stand_in.sweep import Inventory, leftovers, snapshot
+from tests.deploy import tiny
+
+pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(2400)]
+DEPLOYMENT = "local"
+PARAMETER = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
+SCHEMA_2 = "application/vnd.docker.distribution.manifest.v2+json"
+IMAGES = {"sentimenttraining": "amd64", "sentimentserving": "arm64"}
+
+
+@dataclass
+class Deployed:
+    """A deployment, shared by the ordered tests below; the stand-in ends with the last of them."""
+
+    aws: StandIn
+    cdk: Cdk
+    before: Inventory
+    folder: Path
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        return {job["job"]: job for job in self.aws.get("/_torchlift/state")["jobs"]}
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    if missing := missing_tools():
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    readiness.prepare(REPO_ROOT)
+    folder = tmp_path_factory.mktemp("images-mode")
+    settings = tiny.write_settings(
+        folder / "local.toml",
+        template=REPO_ROOT / "deployments/local.toml",
+        base_model=tiny.write_base_model(folder / "base-model"),
+        data=tiny.write_data(folder / "data"),
+    )
+    with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=REPO_ROOT, mode="images") as aws:
+        before = snapshot(aws)
+        cdk = Cdk(stand_in=aws, root=REPO_ROOT, deployment=str(settings), logs=folder / "logs")
+        cdk.bootstrap()
+        cdk.deploy()
+        yield Deployed(aws=aws, cdk=cdk, before=before, folder=folder)
+    state = folder / "stand_in"
+    assert not (state / "images").exists()
+    assert [path for name in ("jobs", "hosts", "servers") for path in (state / name).glob("*")] == []
+    assert str(folder) not in Path("/proc/self/mountinfo").read_text()
+    assert [one.cmdline() for one in psutil.process_iter() if str(state) in " ".join(one.cmdline())] == []
+
+
+def test_every_job_succeeds(deployed: Deployed) -> None:
+    assert {name: job["state"] for name, job in deployed.jobs().items()} == dict.fromkeys(
+        ("sentiment-image", "sentiment-train", "serving-image", "sentiment-package"), "succeeded"
+    )
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_ecr_has_what_was_pushed(deployed: Deployed, image: str) -> None:
+    ecr = deployed.aws.client("ecr")
+    (repository,) = [
+        one["repositoryName"]
+        for one in ecr.describe_repositories()["repositories"]
+        if f"{image}repository" in one["repositoryName"]
+    ]
+    (shown,) = ecr.describe_images(repositoryName=repository)["imageDetails"]
+    assert shown["imageManifestMediaType"] == SCHEMA_2
+    digest = {"imageDigest": shown["imageDigest"]}
+    (found,) = ecr.batch_get_image(repositoryName=repository, imageIds=[digest])["images"]
+    manifest = json.loads(found["imageManifest"])
+    assert manifest["config"]["size"] > 0 and len(manifest["layers"]) > 3
+
+
+def test_training_ran_in_its_image_on_a_host_of_its_own(deployed: Deployed) -> None:
+    job = deployed.jobs()["sentiment-train"]
+    log = Path(job["log"]).read_text()
+    assert "torchlift: SUCCESS: s3://" in log
+    assert not list((deployed.folder / "stand_in/hosts").glob("*")), "the instance has ended itself"
+    logs = deployed.aws.client("logs")
+    streams = {
+        stream["logStreamName"]: group["logGroupName"]
+        for group in logs.describe_log_groups()["logGroups"]
+        for stream in logs.describe_log_streams(logGroupName=group["logGroupName"])["logStreams"]
+        if stream["logStreamName"].startswith(f"sentiment-train/{job['hash']}/i-")
+    }
+    (container,) = [name for name in streams if "/container-" in name]
+    assert any(name.endswith("/host") for name in streams)
+    events = logs.get_log_events(logGroupName=streams[container], logStreamName=container)["events"]
+    assert any("held-out" in event["message"] or "epoch" in event["message"] for event in events), events
+
+
+def test_the_endpoint_serves_from_its_image(deployed: Deployed) -> None:
+    (endpoint,) = deployed.aws.get("/_torchlift/state")["endpoints"]
+    assert endpoint["state"] == "InService"
+    assert re.fullmatch(r"TorchServe in its image, \d+\.\d+\.\d+", f"{endpoint['program']} {endpoint['version']}")
+    port = int(endpoint["url"].rpartition(":")[2])
+    listening = {
+        (one.laddr.ip.removeprefix("::ffff:"), psutil.Process(one.pid).uids().real)
+        for one in psutil.net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid
+    }
+    assert listening == {("127.0.0.1", 10002)}, "on loopback, as the image's user"
+
+
+def test_it_answers(deployed: Deployed) -> None:
+    endpoint = deployed.aws.client("ssm").get_parameter(Name=PARAMETER)["Parameter"]["Value"]
+    answers = sentiment.ask(endpoint, ["the film was good"], client=deployed.aws.client("sagemaker-runtime"))
+    assert answers[0][0].label in {"negative", "positive"}
+
+
+def test_destroy_leaves_nothing(deployed: Deployed) -> None:
+    deployed.cdk.destroy()
+    delete_bootstrap(deployed.aws)
+    assert leftovers(deployed.before, snapshot(deployed.aws)).found == []
