@@ -29,7 +29,7 @@ CHECKOV    := .venvs/checkov/.installed
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO) $(NODE) $(TORCHSERVE) $(TRITON) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running
+demo: $(DEMO) $(NODE) $(TORCHSERVE) $(TRITON) ## deploy, train, serve, invoke, destroy, audit on this machine; KEEP=1 leaves it running, MODE=images builds and runs images
 	@exec python -m stand_in.demo --mode "$(MODE)" $(if $(KEEP),--keep)
 
 test: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) $(CHECKOV) ## gate, unit, construct, snapshot, serving and deploy tests

@@ -18,16 +18,18 @@ from stand_in.demo.lock import AlreadyRunning, exclusive
 from stand_in.demo.run import Demo, write_report
 from stand_in.demo.tables import show
 from stand_in.environment import scrub_process_environment
+from stand_in.images.engine import EngineError
+from stand_in.images.readiness import CannotRunImages, require
 from stand_in.session import StandInFailed
 
 ROOT = Path(__file__).resolve().parents[2]
-EXPECTED = (AlreadyRunning, CdkFailed, SettingsError, StandInFailed, WrongAnswers)
+EXPECTED = (AlreadyRunning, CannotRunImages, CdkFailed, EngineError, SettingsError, StandInFailed, WrongAnswers)
 
 
 def main() -> int:
     """0 when everything worked and nothing is left, 1 otherwise, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--mode", choices=["direct"], default="direct", help="how jobs are executed")
+    parser.add_argument("--mode", choices=["direct", "images"], default="direct", help="how jobs are executed")
     parser.add_argument("--keep", action="store_true", help="leave it running until Ctrl-C")
     arguments = parser.parse_args()
     console = Console(width=110 if not sys.stdout.isatty() else None)
@@ -37,6 +39,8 @@ def main() -> int:
     # A shell starts background commands with SIGINT ignored; this one says that Ctrl-C or `kill -INT` ends it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if arguments.mode == "images":
+            require()
         with exclusive(ROOT / "build" / "demo.lock"):
             results = Demo(root=ROOT, mode=arguments.mode, keep=arguments.keep, console=console).run()
             write_report(results, ROOT / "build" / "demo-report.json")

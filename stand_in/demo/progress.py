@@ -61,7 +61,8 @@ class Progress:
             self._jobs[key] = job["state"]
             reason = f": {job['reason']}" if job.get("reason") else ""
             after = f" after {job['seconds']:.0f} s" if job["state"] != "running" else ""
-            self._say(f"job {job['job']}: {job['state']}{after}{reason}")
+            mode = f" ({job['mode']})" if job["mode"] != "direct" else ""
+            self._say(f"job {job['job']}{mode}: {job['state']}{after}{reason}")
         if job["state"] == "running" and (line := _last_line(Path(job["log"]))) and self._last_line.get(key) != line:
             self._last_line[key] = line
             self._say(f"  {job['job']} | {line}")

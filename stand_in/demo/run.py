@@ -18,9 +18,13 @@ from settings import load_settings, names
 from stand_in.demo import data, progress, question_answering_model, without
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.invocations import SentimentResult, invoke_sentiment
+from stand_in.demo.mode import sentence
 from stand_in.demo.question_answering import FOLDER, CoreResult, ask_cores
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.demo.text_encoding import EncoderResult, invoke_encoders
+from stand_in.images import readiness
+from stand_in.images.engine import remove_folder
+from stand_in.images.readiness import state_folder
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import Inventory, Leftovers, leftovers, snapshot
 
@@ -34,6 +38,7 @@ class Results:
     mode: str
     seconds: dict[str, float] = field(default_factory=dict)
     stacks: list[dict[str, Any]] = field(default_factory=list)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
     sentiment: SentimentResult | None = None
     cores: list[CoreResult] = field(default_factory=list)
     encoders: list[EncoderResult] = field(default_factory=list)
@@ -54,8 +59,14 @@ class Demo:
     def run(self) -> Results:
         """All phases in order; whatever fails, nothing started here survives the `with` block."""
         started = time.monotonic()
+        self._console.print(f"[bold]mode[/bold]  {sentence(self.results.mode)}", highlight=False)
         state_dir = self._build / "stand_in"
+        # Of a run that was killed: deleting must not reach through what is mounted there.
+        remove_folder(state_folder(state_dir))
         shutil.rmtree(state_dir, ignore_errors=True)
+        if self.results.mode == "images":
+            with self._phase("bases", "look-alikes of the base images (minutes, when they are not there yet)"):
+                readiness.prepare(self._root)
         with self._phase("prepare", "the demo's models and labelled sentences"):
             data.prepare(self._build / "demo", self._root / "node_modules")
             say = partial(self._console.print, "   ", highlight=False)
@@ -65,7 +76,7 @@ class Demo:
         self._deployment = without.deployable(DEPLOYMENT, root=self._root, console=self._console)
         region = load_settings(self._deployment, root=self._root).deployment.region
         with self._phase("start", "the stand-in for AWS"):
-            context = stand_in(region=region, state_dir=state_dir, root=self._root)
+            context = stand_in(region=region, state_dir=state_dir, root=self._root, mode=self.results.mode)
             aws = context.__enter__()
         try:
             self._against(aws)
@@ -94,6 +105,7 @@ class Demo:
             with self._phase("encode", "the text-encoding endpoint"):
                 self.results.encoders = invoke_encoders(aws, settings, root=self._root, console=self._console)
         self.results.stacks = stacks_of(aws)
+        self.results.jobs = aws.get("/_torchlift/state")["jobs"]
         if self._keep:
             self._linger(aws)
         with self._phase("destroy", "cdk destroy --all"), progress.shown(self._console, aws):

@@ -16,6 +16,11 @@ def show(results: Results, console: Console) -> None:
     for stack in results.stacks:
         stacks.add_row(stack["name"], stack["status"], str(stack["resources"]))
     console.print(stacks)
+    if results.mode == "images":
+        jobs = Table("job", "mode", "seconds", title="Jobs")
+        for job in results.jobs:
+            jobs.add_row(job["job"], job["mode"], f"{job['seconds']:.1f}")
+        console.print(jobs)
     sentiment = results.sentiment
     if sentiment:
         workloads = Table("workload", "served by", "input", "prediction", "latency p50", "held-out", title="Workloads")

@@ -88,6 +88,7 @@ def job(log: Path, state: str) -> dict[str, Any]:
     reason = "out of memory" if state == "failed" else ""
     return {
         "job": "train",
+        "mode": "direct",
         "hash": "a",
         "kind": "build",
         "state": state,

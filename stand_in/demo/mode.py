@@ -1,0 +1,23 @@
+"""What the demo says about the mode that it runs in."""
+
+from __future__ import annotations
+
+from stand_in.images.readiness import CannotRunImages, require
+
+
+def sentence(mode: str) -> str:
+    """The mode, and why it is this one. Raises CannotRunImages when `mode` is images and this machine cannot."""
+    if mode == "images":
+        require()
+        return (
+            "images, as asked for: the sentiment workload's builds, training and endpoint run as the templates say, in "
+            "images that are built here; the other workloads run in direct mode"
+        )
+    try:
+        require()
+    except CannotRunImages:
+        return "direct, the default: jobs and servers are processes of this machine"
+    return (
+        "direct, the default: jobs and servers are processes of this machine. It could run images, too: "
+        "make demo MODE=images"
+    )
