@@ -120,6 +120,7 @@ SERVING: Final = _modules(
     "serving.neuron_cores",
     "serving.program",
     "serving.registry",
+    "serving.route",
     "serving.service",
     "serving.settings",
     "serving.sources",

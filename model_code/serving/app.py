@@ -11,10 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from model_code.serving.errors import ErrorAnswer, ServingError
 from model_code.serving.middleware import Gate
+from model_code.serving.route import HEADER, PredictRoute
 from model_code.serving.service import Answered, Service
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -62,8 +64,8 @@ def create(service: Service) -> FastAPI:
     app.exception_handler(ServingError)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(HTTPException)(_http)
+    _add_predict(app, service)  # first, for paths are tried in order
     _add_operations(app, service)
-    _add_predict(app, service)
     service.workload.add_routes(app, service)
     return app
 
@@ -71,9 +73,7 @@ def create(service: Service) -> FastAPI:
 def timeout_header(service: Service) -> Any:
     """The annotation of a parameter that takes X-Timeout-Ms."""
     most = service.settings.max_timeout_ms
-    return Annotated[
-        int, Header(alias="X-Timeout-Ms", ge=1, le=most, description="Answer 504 after so many milliseconds")
-    ]
+    return Annotated[int, Header(alias=HEADER, ge=1, le=most, description="Answer 504 after so many milliseconds")]
 
 
 def note(request: Request, answered: list[Answered]) -> None:
@@ -137,27 +137,30 @@ def _add_predict(app: FastAPI, service: Service) -> None:
     answers = create_model("Answers", answers=(list[answer], ...))  # type: ignore[valid-type]
     timeout = timeout_header(service)
 
-    def full(answered: Answered) -> Any:
+    def full(answered: Answered) -> dict[str, Any]:
         # Our own values need no validation, which would cost as much as the rest of the answer.
         prepare, queue, inference, total = (round(value * 1e3, 3) for value in answered.seconds)
-        timings = Timings.model_construct(prepare=prepare, queue=queue, inference=inference, total=total)
-        known: dict[str, Any] = dict(answered.output)
-        return answer.model_construct(**known, model=answered.model, core=service.settings.core, timings=timings)
+        timings = {"prepare": prepare, "queue": queue, "inference": inference, "total": total}
+        return {**dict(answered.output), "model": answered.model, "core": service.settings.core, "timings": timings}
 
-    @app.post("/predict", response_model=answer | answers, responses=REFUSALS, tags=["predict"])
-    @app.post("/invocations", response_model=answer | answers, responses=REFUSALS, tags=["sagemaker"])
     async def predict(request: Request, body: given, x_timeout_ms: timeout = service.settings.timeout_ms) -> Any:  # type: ignore[valid-type]
         """Answer one input, or many at once."""
         deadline = service.deadline(x_timeout_ms)
         if isinstance(body, many):
             found = await service.answer_all(body.inputs, deadline=deadline)  # type: ignore[attr-defined]
             note(request, found)
-            content = answers.model_construct(answers=[full(item) for item in found])
+            content = {"answers": [full(item) for item in found]}
         else:
             item = await service.answer(body, name=body.model, deadline=deadline)  # type: ignore[attr-defined]
             note(request, [item])
             content = full(item)
-        return Response(content.model_dump_json(), media_type="application/json")
+        return Response(to_json(content, inf_nan_mode="null"), media_type="application/json")
+
+    for path, tag in (("/predict", "predict"), ("/invocations", "sagemaker")):
+        app.router.add_api_route(
+            path, predict, methods=["POST"], route_class_override=PredictRoute, response_model=answer | answers,
+            responses=REFUSALS, tags=[tag],
+        )  # fmt: skip
 
 
 def _keys(body: Any) -> Any:

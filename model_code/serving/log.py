@@ -9,7 +9,10 @@ import threading
 import time
 from typing import Any
 
-_lines: queue.Queue[dict[str, Any] | None] = queue.Queue(maxsize=10_000)
+MOST_WAITING = 10_000
+PAUSE_SECONDS = 0.02  # lines are written together: to wake the thread for each costs the event loop more than the line
+
+_lines: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 
 
@@ -22,25 +25,23 @@ def start() -> None:
 
 def log(event: str, **fields: Any) -> None:
     """Add a line; it is lost when ten thousand wait already."""
-    try:
-        _lines.put_nowait({"time": round(time.time(), 3), "event": event, **fields})
-    except queue.Full:
-        return
+    if _lines.qsize() < MOST_WAITING:
+        _lines.put({"time": round(time.time(), 3), "event": event, **fields})
 
 
 def stop(seconds: float = 2.0) -> None:
     """Write what waits, and end."""
     if _writer is not None:
-        try:
-            _lines.put(None, timeout=seconds)
-        except queue.Full:
-            return
+        _lines.put(None)
         _writer.join(seconds)
 
 
 def _write() -> None:
-    while (line := _lines.get()) is not None:
+    line = _lines.get()
+    while line is not None:
         sys.stdout.write(json.dumps(line) + "\n")
         if _lines.empty():
             sys.stdout.flush()
+            time.sleep(PAUSE_SECONDS)
+        line = _lines.get()
     sys.stdout.flush()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -14,6 +17,8 @@ class Metrics:
     def __init__(self, core: int) -> None:
         self.registry = CollectorRegistry()
         self._core = str(core)
+        # Finding a series by its labels costs more than adding to it.
+        self._series: Any = functools.cache(lambda metric, *values: metric.labels(self._core, *values))
         self.queue_rows = Gauge(
             "torchlift_queue_rows", "Rows that wait for the core", ["core"], registry=self.registry
         ).labels(self._core)
@@ -46,18 +51,18 @@ class Metrics:
 
     def response(self, path: str, status: int) -> None:
         """Count an HTTP response; `path` is a route's template, or callers could make endless many series."""
-        self._responses.labels(self._core, path, str(status)).inc()
+        self._series(self._responses, path, str(status)).inc()
 
     def batch(self, model: str, *, rows: int, batch: int, length: int, seconds: float) -> None:
         """Note a batch."""
-        self._batch_rows.labels(self._core, model).observe(rows)
-        self._shapes.labels(self._core, model, str(batch), str(length)).inc()
-        self._batch_seconds.labels(self._core, model).observe(seconds)
+        self._series(self._batch_rows, model).observe(rows)
+        self._series(self._shapes, model, str(batch), str(length)).inc()
+        self._series(self._batch_seconds, model).observe(seconds)
 
     def stages(self, model: str, seconds: tuple[float, float, float, float]) -> None:
         """Note the times of one input, in the order of STAGES."""
         for stage, value in zip(STAGES, seconds, strict=True):
-            self._stages.labels(self._core, model, stage).observe(value)
+            self._series(self._stages, model, stage).observe(value)
 
     def text(self) -> bytes:
         """The exposition format."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hmac
 import json
+import random
 import re
 import time
 import traceback
-import uuid
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from model_code.serving.log import log
@@ -36,7 +36,7 @@ class Gate:
         began = time.monotonic()
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if REQUEST_ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         status = 0
@@ -45,10 +45,9 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                out = MutableHeaders(scope=message)
-                out["X-Request-Id"] = request_id
-                if self._service.draining:
-                    out["Connection"] = "close"  # the next request goes to another server
+                message["headers"].append((b"x-request-id", request_id.encode()))
+                if self._service.draining:  # the next request goes to another server
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from types import FrameType
 
@@ -58,6 +59,10 @@ def serve(settings: Settings, workload: Workload) -> int:
     )
     server = _Server(config, service)
     log("starting", workload=workload.name, core=settings.core, host=settings.host, port=settings.port)
+    # What was imported stays for ever; to look through it again and again took a sixth of the event loop's time.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000)
     server.run()
     log("stopped", started=server.started)
     return 0 if server.started else 1

@@ -46,6 +46,7 @@ class Service:
         self.registry = Registry(settings=settings, workload=workload, core=self.core, metrics=self.metrics)
         self.draining = False
         self.pending = 0  # rows let in and not answered
+        self.metrics.pending.set_function(lambda: self.pending)
         self._threads = ThreadPoolExecutor(settings.tokenizer_threads, thread_name_prefix="prepare")
 
     @contextlib.asynccontextmanager
@@ -111,17 +112,18 @@ class Service:
                 self._let_in(len(rows) - 1)
                 held = len(rows)
             prepared = time.monotonic()
-            job = Job(loaded, rows, deadline, asyncio.get_running_loop().create_future())
+            loop = asyncio.get_running_loop()
+            job = Job(loaded, rows, deadline, loop.create_future())
             self.core.submit(job)
+            alarm = loop.call_later(deadline - prepared, _expire, job.future)
             try:
-                results = await asyncio.wait_for(job.future, deadline - prepared)
-            except asyncio.TimeoutError:
-                raise too_late() from None
+                results = await job.future
+            finally:
+                alarm.cancel()
             output = self.workload.output(loaded.model, given, rows, results)
         finally:
             loaded.in_use -= 1
             self.pending -= held
-            self.metrics.pending.set(self.pending)
         ended = time.monotonic()
         seconds = (prepared - began, job.started_at - prepared, job.finished_at - job.started_at, ended - began)
         self.metrics.stages(loaded.name, seconds)
@@ -131,7 +133,6 @@ class Service:
         if self.pending + rows > self.settings.queue_rows:
             raise overloaded(self.pending, self.settings.queue_rows)
         self.pending += rows
-        self.metrics.pending.set(self.pending)
 
     async def _prepare(self, loaded: Loaded, given: Any) -> list[Any]:
         # More rows than the queue holds would never be let in.
@@ -147,3 +148,8 @@ class Service:
             raise ServingError(422, str(error)) from error
         finally:
             self.core.preparing -= 1
+
+
+def _expire(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(too_late())

@@ -12,7 +12,7 @@ import pytest
 
 from model_code.question_answering.compiled import CompiledModel
 from tests.model_code.question_answering.tiny_qa import questions
-from tests.serving.question_answering.qa_server import Answer, Server, alone, serve
+from tests.serving.question_answering.qa_server import Answer, Server, alone, serve, until
 
 
 def same(answer: dict[str, Any], model: CompiledModel, question: str, context: str) -> None:
@@ -85,15 +85,15 @@ def test_what_does_not_exist(server: Server, path: str, said: str) -> None:
 GOOD = {"question": "where?", "context": "the old bridge"}
 REFUSED: dict[str, tuple[Any, int, str]] = {
     "no JSON": (b'{"question"', 400, "The body is not valid JSON."),
-    "not UTF-8": (b'{"question": "\xff"}', 400, "error parsing the body"),
-    "nested": (b"[" * 100_000, 400, "error parsing the body"),
+    "not UTF-8": (b'{"question": "\xff"}', 400, "The body is not valid JSON."),
+    "nested": (b"[" * 100_000, 400, "The body is not valid JSON."),
     "no body": (b"", 422, "body: "),
     "a list": ([GOOD], 422, "body: "),
     "no context": ({"question": "x"}, 422, "body.context: Field required"),
     "unknown field": ({**GOOD, "extra": 1}, 422, "body.extra: Extra inputs are not permitted"),
     "a number": ({**GOOD, "question": 1}, 422, "body.question: Input should be a valid string"),
     "empty": ({**GOOD, "question": ""}, 422, "body.question: String should have at least 1 character"),
-    "surrogate": (b'{"question": "\\ud800", "context": "x"}', 422, "body.question: "),
+    "surrogate": (b'{"question": "\\ud800", "context": "x"}', 400, "The body is not valid JSON."),
     "no inputs": ({"inputs": []}, 422, "body.inputs: List should have at least 1 item"),
     "wrong input": ({"inputs": [GOOD, {}]}, 422, "body.inputs.1.question: Field required"),
     "unknown model": ({**GOOD, "model": "none"}, 404, "There is no model 'none' here"),
@@ -131,7 +131,7 @@ def test_request_ids(server: Server) -> None:
     assert server.ask("GET", "/models", X_Request_Id="abc-1").headers["x-request-id"] == "abc-1"
     made = server.ask("GET", "/models", X_Request_Id='a"b c').headers["x-request-id"]
     assert len(made) == 32
-    assert {"abc-1", made} <= {line.get("request_id") for line in server.log()}
+    until(lambda: {"abc-1", made} <= {line.get("request_id") for line in server.log()})  # written a moment later
 
 
 def test_models_say_what_they_are(server: Server, folders: list[Path]) -> None:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,16 +16,9 @@ import pytest
 from model_code.question_answering.compiled import CompiledModel
 from model_code.question_answering.windows import cut
 from tests.model_code.question_answering.tiny_qa import questions
-from tests.serving.question_answering.qa_server import Answer, Server, alone, serve
+from tests.serving.question_answering.qa_server import Answer, Server, alone, serve, until
 
 LONG = {"question": "where?", "context": "the old bridge " * 2500}
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -55,24 +48,39 @@ def traffic(server: Server, clients: int = 4) -> Iterator[list[Answer]]:
 
 
 def test_a_full_queue_refuses_and_recovers(folders: list[Path], models: list[CompiledModel]) -> None:
-    """A long request holds all places but two, so of those that come meanwhile most find the queue full."""
+    """Long requests hold most places, so of those that come meanwhile some find the queue full."""
     rows = len(cut(models[0].tokenizer, LONG["question"], LONG["context"], length=640, stride=16, max_windows=64))
-    with serve(MODEL_SOURCE=str(folders[0]), QUEUE_ROWS=str(5 * rows + 2)) as server:
-        pairs = questions(24, longest=60, seed=9)
-        inputs = [{"question": question, "context": context} for question, context in pairs]
-        with ThreadPoolExecutor(12) as pool:
-            long = pool.submit(server.ask, "POST", "/predict", {"inputs": [LONG] * 5})
-            until(lambda: server.metric("torchlift_pending_rows") >= 5 * rows)
-            many = server.ask("POST", "/predict", {"inputs": inputs})
-            assert (many.status, many.headers["retry-after"]) == (503, "1")
-            answers = list(pool.map(lambda pair: server.predict(*pair), pairs))
-            assert long.result().status == 200
-        assert set(Counter(answer.status for answer in answers)) == {200, 503}
-        for answer, pair in zip(answers, pairs, strict=True):
+    places = 2 * rows
+    pairs = questions(places + 1, longest=60, seed=9)
+    found: list[tuple[Answer, tuple[str, str]]] = []
+    end = threading.Event()
+    with serve(MODEL_SOURCE=str(folders[0]), QUEUE_ROWS=str(places)) as server:
+
+        def fill() -> set[int]:
+            statuses = set()
+            while not end.is_set():
+                statuses.add(server.ask("POST", "/predict", LONG).status)
+            return statuses
+
+        def both_seen() -> bool:
+            found.extend((server.predict(*pair), pair) for pair in pairs[:24])
+            return {answer.status for answer, _ in found} == {200, 503}
+
+        with ThreadPoolExecutor(3) as pool:
+            filling = [pool.submit(fill) for _ in range(3)]
+            try:
+                until(both_seen)
+            finally:
+                end.set()
+            assert set().union(*(one.result() for one in filling)) == {200, 503}
+        for answer, pair in found:
             if answer.status == 503:
                 assert answer.headers["retry-after"] == "1"
             else:
                 assert answer.json["start"] == alone(models[0], *pair).start
+        inputs = [{"question": question, "context": context} for question, context in pairs]
+        many = server.ask("POST", "/predict", {"inputs": inputs})
+        assert (many.status, many.headers["retry-after"]) == (503, "1")
         assert server.predict(*pairs[0]).status == 200
         assert server.metric("torchlift_pending_rows") == 0
 
