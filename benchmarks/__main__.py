@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import multi_model, payloads, question_answering, synth
+from benchmarks import qa_servers as servers
 from benchmarks.harness import Comparison, Value, record
 
 BENCHMARKS: dict[str, Callable[[], Comparison | Value]] = {
     "P1a-32": lambda: question_answering.against_loop("minilm", 32, rows=256),
     "P1a-128": lambda: question_answering.against_loop("minilm", 128, rows=96),
     "P1a-tiny": lambda: question_answering.against_loop("tiny", 32, rows=4096),
-    "P1b": question_answering.against_original,
+    "P1a-tiny-16": lambda: question_answering.against_loop("tiny", 32, rows=4096, together=16),
+    "P1b": lambda: question_answering.against_original(servers.mixed(300), name="mixed"),
+    "P1b-32": lambda: question_answering.against_original(servers.rows_of(32, 300), name="short"),
     "P1c": question_answering.health,
     "P4": synth.run,
     "P8a": lambda: payloads.run(1),

@@ -104,9 +104,10 @@ def mixed(count: int) -> list[Pair]:
     return [(one.question, one.context) for one in Generator(seed=0, held_out=False).examples(count)]
 
 
-def body(pair: Pair) -> str:
-    """For POST /predict."""
-    return json.dumps({"question": pair[0], "context": pair[1]})
+def body(*pairs: Pair) -> str:
+    """For POST /predict: one alone, or several together."""
+    inputs = [{"question": question, "context": context} for question, context in pairs]
+    return json.dumps(inputs[0] if len(inputs) == 1 else {"inputs": inputs})
 
 
 def path(pair: Pair) -> str:

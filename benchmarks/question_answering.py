@@ -17,15 +17,18 @@ from benchmarks.load import Load
 from model_code.question_answering.compiled import CompiledModel
 
 BATCHES = "1,2,4,8,16"
-LENGTHS = "32,64,128"
+LENGTHS = "32,48,64,96,128"
 CONNECTIONS = 32  # enough that a batch of 16 waits while another runs
 ORIGINAL = "the original: padded to 128, one by one, on the event loop"
 OURS = "and in batches of 1 to 16"
 TABLES = RESULTS.parent / "benchmarks"
 
 
-def against_loop(kind: str, length: int, *, rows: int, repeats: int = 5) -> Comparison:
-    """P1a: rows per second over HTTP / by tokenizing and running alone, in the batch size that is best for it."""
+def against_loop(kind: str, length: int, *, rows: int, together: int = 1, repeats: int = 5) -> Comparison:
+    """P1a: rows per second over HTTP / by tokenizing and running alone, in the batch size that is best for it.
+
+    :param together: rows of one request
+    """
     pairs = servers.rows_of(length, rows)
     with _model(kind) as base:
         folder = servers.compiled(base, batch_sizes=BATCHES, lengths=str(length))
@@ -37,20 +40,23 @@ def against_loop(kind: str, length: int, *, rows: int, repeats: int = 5) -> Comp
                 servers.raw_seconds(model, pairs, batch=batch, length=length) for batch in model.shapes.batch_sizes
             )
 
-        requests = [servers.body(pair) for pair in pairs]
+        requests = [servers.body(*pairs[at : at + together]) for at in range(0, rows, together)]
+        connections = max(4, CONNECTIONS // together)
         with servers.serving("uvicorn", folder) as server:
             measured = []
             for _ in range(repeats + 1):
-                measured.append((_rate(server.load(requests, connections=CONNECTIONS)), loop()))
+                measured.append((together * _rate(server.load(requests, connections=connections)), loop()))
     return of_pairs(measured[1:], unit="rows per second", command="make bench ONLY=P1a")
 
 
-def against_original(*, rows: int = 300, repeats: int = 5) -> Comparison:
-    """P1b: our server / the original's design, requests of mixed lengths, by the GET path that both have.
+def against_original(pairs: list[servers.Pair], *, name: str, repeats: int = 5) -> Comparison:
+    """P1b: our server / the original's design, by the GET path that both have.
 
     The steps from one to the other, and other server programs, are in a table: printed, written and drawn.
+
+    :param name: of the two files
     """
-    requests = [servers.path(pair) for pair in servers.mixed(rows)]
+    requests = [servers.path(pair) for pair in pairs]
     found: dict[str, list[Load]] = {}
     with _model("minilm") as base, contextlib.ExitStack() as stack:
         padded = servers.compiled(base, batch_sizes="1", lengths="128")
@@ -59,19 +65,19 @@ def against_original(*, rows: int = 300, repeats: int = 5) -> Comparison:
         steps = {
             ORIGINAL: ("original", padded),
             "an inference thread of its own": ("uvicorn", padded),
-            "and padded to 32, 64 or 128": ("uvicorn", lengths),
+            f"and padded to {LENGTHS.replace(',', ', ')}": ("uvicorn", lengths),
             OURS: ("uvicorn", whole),
             "the same under hypercorn": ("hypercorn", whole),
             "the same under granian": ("granian", whole),
         }
-        running = {name: stack.enter_context(servers.serving(*step)) for name, step in steps.items()}
+        running = {step: stack.enter_context(servers.serving(*what)) for step, what in steps.items()}
         for _ in range(repeats + 1):
-            for name, server in running.items():
-                found.setdefault(name, []).append(server.load(requests, connections=CONNECTIONS, probe=True))
-    measured = {name: loads[1:] for name, loads in found.items()}
-    show({name: summary(loads) for name, loads in measured.items()}, TABLES)
-    pairs = [(_rate(one), _rate(two)) for one, two in zip(measured[OURS], measured[ORIGINAL], strict=True)]
-    return of_pairs(pairs, unit="rows per second", command="make bench ONLY=P1b")
+            for step, server in running.items():
+                found.setdefault(step, []).append(server.load(requests, connections=CONNECTIONS, probe=True))
+    measured = {step: loads[1:] for step, loads in found.items()}
+    show({step: summary(loads) for step, loads in measured.items()}, TABLES / f"question_answering_{name}")
+    rates = [(_rate(one), _rate(two)) for one, two in zip(measured[OURS], measured[ORIGINAL], strict=True)]
+    return of_pairs(rates, unit="rows per second", command="make bench ONLY=P1b")
 
 
 def health(*, rows: int = 300, repeats: int = 5) -> Value:
@@ -85,13 +91,13 @@ def health(*, rows: int = 300, repeats: int = 5) -> Value:
     return of_values([p99(load.probes) for load in measured[1:]], unit="ms", command="make bench ONLY=P1c")
 
 
-def show(rows: dict[str, dict[str, float]], folder: Path) -> None:
+def show(rows: dict[str, dict[str, float]], path: Path) -> None:
     """Print the table, and write it as JSON and as a picture."""
     for name, row in rows.items():
         print(f"  {name:60} " + "  ".join(f"{key} {value:g}" for key, value in row.items()))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "question_answering.json").write_text(json.dumps(rows, indent=2) + "\n")
-    draw(rows, folder / "question_answering.svg")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
+    draw(rows, path.with_suffix(".svg"))
 
 
 def summary(loads: list[Load]) -> dict[str, float]:

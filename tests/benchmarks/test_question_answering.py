@@ -37,8 +37,8 @@ def test_p99_is_exceeded_by_one_in_a_hundred() -> None:
 
 
 def test_a_prefix_chooses_the_parts_of_a_benchmark() -> None:
-    assert chosen("P1") == ["P1a-32", "P1a-128", "P1a-tiny", "P1b", "P1c"]
-    assert chosen("P1a") == ["P1a-32", "P1a-128", "P1a-tiny"]
+    assert chosen("P1") == ["P1a-32", "P1a-128", "P1a-tiny", "P1a-tiny-16", "P1b", "P1b-32", "P1c"]
+    assert chosen("P1a") == ["P1a-32", "P1a-128", "P1a-tiny", "P1a-tiny-16"]
     assert chosen("P1a-32") == ["P1a-32"]
     assert chosen("P10") == ["P10"] and chosen("P") == []
     assert chosen("") == list(BENCHMARKS)
@@ -92,6 +92,6 @@ def test_the_picture_shows_every_step(tmp_path: Path) -> None:
     loads = [Load(seconds=2.0, milliseconds=[10.0, 20.0, 30.0], probes=[1.0, 2.0])]
     rows = {"original": question_answering.summary(loads), "ours": question_answering.summary(loads)}
     assert rows["ours"] == {"rows_per_second": 1.5, "p50_ms": 20.0, "p99_ms": 30.0, "healthz_p99_ms": 2.0}
-    question_answering.show(rows, tmp_path)
-    assert json.loads((tmp_path / "question_answering.json").read_text()) == rows
-    assert (tmp_path / "question_answering.svg").read_text().startswith("<?xml")
+    question_answering.show(rows, tmp_path / "steps")
+    assert json.loads((tmp_path / "steps.json").read_text()) == rows
+    assert (tmp_path / "steps.svg").read_text().startswith("<?xml")
