@@ -23,7 +23,7 @@ from typing import Any
 
 import boto3
 
-from stand_in.images.engine import Engine
+from stand_in.images.engine import Engine, control_group
 from stand_in.images.lookalikes import look_alike
 
 REGISTRY_ACCOUNT = "763104351884"
@@ -134,7 +134,8 @@ def run(engine: Engine, arguments: list[str]) -> int:
             continue
         options.append(word)
     passed = [item for name in PASSED_ON if name in os.environ for item in ("--env", name)]
-    command = ["podman", "run", "--pull=never", "--no-healthcheck", *passed, *options]
+    group = f"--cgroup-parent=/{control_group(engine.folder)}"
+    command = ["podman", "run", "--pull=never", "--no-healthcheck", group, *passed, *options]
     environment = {**os.environ, **engine.environment()}
     if driver != "awslogs":
         return subprocess.call(command, env=environment, stdin=subprocess.DEVNULL)

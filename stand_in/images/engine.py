@@ -7,6 +7,7 @@ containers under runc, with the host's network.
 from __future__ import annotations
 
 import configparser
+import hashlib
 import resource
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 TOOLS = ("buildah", "podman", "runc", "skopeo", "mmdebstrap", "docker-registry")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's name for it, inside the images."""
 
@@ -116,11 +118,26 @@ additionalimagestores = [{f'"{bases.absolute()}/images"' if bases else ""}]
         )
 
 
+def control_group(folder: Path) -> str:
+    """The parent of the control groups of an engine's containers, of which podman leaves empty ones."""
+    return f"torchlift-{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]}"
+
+
+def control_groups(folder: Path) -> list[Path]:
+    """Where the control group is: one folder with version 2, one for each controller with version 1."""
+    name = control_group(folder)
+    return sorted({path.resolve() for pattern in (name, f"*/{name}") for path in CONTROL_GROUPS.glob(pattern)})
+
+
 def remove_folder(folder: Path) -> None:
     """Delete a folder with engines in it, whose containers have ended, or one that is not there.
 
     What is mounted below it goes first: killed tools leave mounts, and deleting must not reach through them.
     """
+    for written in folder.glob("*/containers.conf"):
+        for group in control_groups(written.parent):
+            for path in sorted([group, *(path for path in group.rglob("*") if path.is_dir())], reverse=True):
+                path.rmdir()
     entries = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [entry.split()[4].encode().decode("unicode_escape") for entry in entries]
     # The last mounted first; one that is busy still leaves the folder at once.

@@ -19,7 +19,8 @@ from settings import REPO_ROOT, names
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.images import readiness
-from stand_in.images.engine import missing_tools
+from stand_in.images.engine import control_groups, missing_tools
+from stand_in.images.readiness import state_folder
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
 from tests.deploy import tiny
@@ -90,7 +91,10 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
         cdk.bootstrap()
         with one_instance_is_lost(aws):
             cdk.deploy()
+        engine = state_folder(aws.state_dir) / "engine"
+        assert control_groups(engine)
         yield Deployed(aws=aws, cdk=cdk, before=before, folder=folder)
+    assert control_groups(engine) == []
     state = folder / "stand_in"
     assert not (state / "images").exists()
     assert [path for name in ("jobs", "hosts", "servers") for path in (state / name).glob("*")] == []
