@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs once, at an instance's first boot: writes the fleet's environment, fetches the source bundle and hands over to a
 # unit that starts at every boot. Installs nothing: what is needed is asserted, and its absence is signalled.
-set -Eeuo pipefail
+set -euo pipefail
 
 ROOT="${TORCHLIFT_ROOT:-}"
 HOME_DIR="$ROOT/opt/torchlift"

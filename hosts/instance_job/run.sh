@@ -4,6 +4,8 @@
 #
 # A host that is shut down or reclaimed says nothing to the stack: the group replaces it, and the next one resumes.
 set -euo pipefail
+# Until the environment is there, nobody can be told; an instance that is off counts as lost, and costs nothing.
+trap 'systemctl poweroff' EXIT
 
 set -a
 # shellcheck source=/dev/null
@@ -63,7 +65,7 @@ finish() {
 # end_instance: sends the log and takes the instance out of its group; returns only when that fails.
 end_instance() {
   local pause
-  send_log
+  send_log || say "the log is not sent"
   for pause in 2 10 30 0; do
     # With the decrement the group lets it go; without, it would start a replacement.
     if aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Runs once, at an instance's first boot: writes the job's environment, fetches the job's source bundle and hands over
 # to a unit that starts at every boot. Installs nothing: what is needed is asserted, and its absence is signalled.
-set -Eeuo pipefail
+set -euo pipefail
+# Until the environment is there, nobody can be told; an instance that is off counts as lost, and costs nothing.
+trap 'systemctl poweroff || true; exit 1' ERR
 
 ROOT="${TORCHLIFT_ROOT:-}"
 HOME_DIR="$ROOT/opt/torchlift"

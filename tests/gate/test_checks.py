@@ -95,7 +95,7 @@ def test_instances_are_monitored_in_detail(deployment: Synthesized) -> None:
 def test_user_data_stops_at_the_first_fault_and_tells(deployment: Synthesized) -> None:
     for template in deployment.resources("AWS::EC2::LaunchTemplate").values():
         text = json.dumps(template["Properties"]["LaunchTemplateData"]["UserData"])
-        first = text.index("set -Eeuo pipefail")
+        first = text.index("set -euo pipefail")
         assert first < text.index("trap 'give_up") < text.index("aws s3 cp")
 
 

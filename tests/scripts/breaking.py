@@ -1,0 +1,58 @@
+"""Break one step of a script: its own calls of programs are counted, and one of them fails or takes all with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from tests.scripts.conftest import Workbench
+
+# Of bash alone: the programs that it would call may be broken themselves.
+COUNTED = """
+mapfile -d "" -t words <"/proc/$PPID/cmdline"
+if [[ "${{words[*]}}" == *{caller}* ]]; then
+  exec 9>"{folder}/lock" && /usr/bin/flock 9 # the programs of a pipeline come at once
+  number=0 wanted=0
+  [ ! -e "{folder}/count" ] || number=$(<"{folder}/count")
+  [ ! -e "{folder}/break_at" ] || wanted=$(<"{folder}/break_at")
+  echo "$((number + 1))" >"{folder}/count"
+  echo "${{0##*/}} $*" >>"{folder}/steps"
+  exec 9>&-
+  if [ "$((number + 1))" -eq "$wanted" ]; then {breakage}; fi
+fi
+exec "{real}" "$@"
+"""
+FAILS = "exit 1"
+MISSING = "exit 127"
+# The whole process group, as a host that loses its power: no trap runs.
+KILLED = "kill -KILL 0"
+
+
+def count(bench: Workbench, programs: Sequence[str], *, caller: str, breakage: str) -> None:
+    """Put counters in the place of programs, those of the bench among them.
+
+    :param caller: pattern in the command line of the script whose calls count
+    """
+    hidden = bench.folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    for name in programs:
+        real = shutil.which(name, path=os.environ["PATH"])
+        if (bench.bin / name).exists() and "break_at" not in (bench.bin / name).read_text():
+            (bench.bin / name).rename(hidden / name)
+        if (hidden / name).exists():
+            real = str(hidden / name)
+        bench.program(name, COUNTED.format(caller=caller, folder=bench.folder, breakage=breakage, real=real))
+
+
+def break_at(bench: Workbench, step: int) -> None:
+    """Count anew, and break that step; none when it is 0."""
+    for name in ("count", "steps"):
+        (bench.folder / name).unlink(missing_ok=True)
+    (bench.folder / "break_at").write_text(str(step))
+
+
+def steps(bench: Workbench) -> list[str]:
+    """The calls since `break_at`."""
+    file = bench.folder / "steps"
+    return file.read_text().splitlines() if file.exists() else []
