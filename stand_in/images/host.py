@@ -229,7 +229,9 @@ def main() -> int:
     init = Init(root, dict(os.environ))
     signal.signal(signal.SIGTERM, lambda *_: init.off.set())
     init.socket.unlink(missing_ok=True)
-    with _Server(str(init.socket), _Handler) as server:
+    # By its folder's descriptor: the address of a socket has 108 bytes at most, which a deep root exceeds.
+    folder = os.open(init.socket.parent, os.O_PATH | os.O_DIRECTORY)
+    with _Server(f"/proc/self/fd/{folder}/{init.socket.name}", _Handler) as server:
         server.init = init  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         status = subprocess.run(

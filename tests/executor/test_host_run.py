@@ -15,6 +15,8 @@ from stand_in.executor.container_server import addresses
 from stand_in.executor.host_run import HostRun
 from tests.executor.conftest import REGION, World, eventually
 
+INSTANCE = f"i-{'0123' * 30}"
+"""So long that its root is deeper than the address of a Unix socket may be (108 bytes)."""
 UNIT = """[Unit]
 Description=a job
 [Service]
@@ -37,7 +39,7 @@ def host(world: World, user_data: str, **machine: str) -> Iterator[tuple[HostRun
     run = HostRun(
         site=world.executor.site,
         region=REGION,
-        instance_id="i-0123",
+        instance_id=INSTANCE,
         environment={"TORCHLIFT_JOB": "work", "TORCHLIFT_HASH": "0123456789abcdef"},
         user_data=user_data,
         machine={"PATH": os.environ["PATH"], **machine},
@@ -54,7 +56,7 @@ def host(world: World, user_data: str, **machine: str) -> Iterator[tuple[HostRun
 
 
 def folder(world: World) -> Path:
-    return world.executor.site.state_dir / "hosts" / "i-0123"
+    return world.executor.site.state_dir / "hosts" / INSTANCE
 
 
 def log_of(world: World) -> str:
