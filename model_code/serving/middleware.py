@@ -10,7 +10,7 @@ import time
 import traceback
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 
 from model_code.serving.log import log
@@ -47,7 +47,7 @@ class Gate:
                 status = message["status"]
                 message["headers"].append((b"x-request-id", request_id.encode()))
                 if self._service.draining:  # the next request goes to another server
-                    message["headers"].append((b"connection", b"close"))
+                    MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 
         try:

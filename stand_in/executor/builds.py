@@ -15,7 +15,7 @@ from stand_in.executor import direct, log_groups
 from stand_in.executor.build_record import BuildRecord
 from stand_in.executor.faults import Faults
 from stand_in.executor.jobs import Ended, JobRun, SourceMissing
-from stand_in.executor.modes import Mode
+from stand_in.executor.modes import Build, Mode
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 
@@ -50,13 +50,14 @@ class Builds:
             "TORCHLIFT_SOURCE": environment.get("TORCHLIFT_SOURCE") or f"s3://{build['source'].get('location', '')}",
         }
         run = self._mode.build(
-            buildspec=str(project["source"].get("buildspec") or ""),
-            site=self._site,
-            region=region,
-            environment=variables,
-            number=name,
-            role=str(project.get("serviceRole", "")),
-            timeout_s=build["timeoutInMinutes"] * 60,
+            Build(
+                buildspec=str(project["source"].get("buildspec") or ""),
+                region=region,
+                environment=variables,
+                number=name,
+                role=str(project.get("serviceRole", "")),
+                timeout_s=build["timeoutInMinutes"] * 60,
+            )
         )
         run.extra = {"CODEBUILD_SRC_DIR": str(run.home)}
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})

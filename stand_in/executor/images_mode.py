@@ -18,7 +18,7 @@ from stand_in.executor.endpoint_servers import Program
 from stand_in.executor.host_run import HostRun
 from stand_in.executor.job_environment import text
 from stand_in.executor.jobs import JobRun, SourceMissing
-from stand_in.executor.modes import Direct, Instance
+from stand_in.executor.modes import Build, Direct, Instance, Launch
 from stand_in.executor.processes import spawn
 from stand_in.executor.servers import Container, ModelServer
 from stand_in.executor.site import Site
@@ -40,7 +40,7 @@ class Images:
     def __init__(self, site: Site) -> None:
         require()
         self._site = site
-        self._direct = Direct()
+        self._direct = Direct(site)
         folder = state_folder(site.state_dir)
         self._engine = Engine(folder / "engine", bases=lasting(site.repo_root))
         environment = {**os.environ, **self._engine.environment()}
@@ -52,66 +52,32 @@ class Images:
             bases=lasting(site.repo_root),
         )
 
-    def build(
-        self,
-        *,
-        buildspec: str,
-        site: Site,
-        region: str,
-        environment: Mapping[str, str],
-        number: str,
-        role: str,
-        timeout_s: float,
-    ) -> JobRun:
-        if environment.get("TORCHLIFT_JOB") not in JOBS:
-            return self._direct.build(
-                buildspec=buildspec,
-                site=site,
-                region=region,
-                environment=environment,
-                number=number,
-                role=role,
-                timeout_s=timeout_s,
-            )
+    def build(self, wanted: Build) -> JobRun:
+        if wanted.environment.get("TORCHLIFT_JOB") not in JOBS:
+            return self._direct.build(wanted)
         return BuildspecRun(
-            site=site,
-            region=region,
+            site=self._site,
+            region=wanted.region,
             kind="build",
-            environment=environment,
-            number=number,
-            role=role,
-            timeout_s=timeout_s,
+            environment=wanted.environment,
+            number=wanted.number,
+            role=wanted.role,
+            timeout_s=wanted.timeout_s,
             mode="images",
-            buildspec=buildspec,
-            machine=self._machine(site.environment(region, role=role)),
+            buildspec=wanted.buildspec,
+            machine=self._machine(self._site.environment(wanted.region, role=wanted.role)),
         )
 
-    def instance(
-        self,
-        *,
-        site: Site,
-        region: str,
-        instance_id: str,
-        environment: Mapping[str, str],
-        user_data: str,
-        role: str,
-    ) -> Instance:
-        if environment.get("TORCHLIFT_JOB") not in JOBS:
-            return self._direct.instance(
-                site=site,
-                region=region,
-                instance_id=instance_id,
-                environment=environment,
-                user_data=user_data,
-                role=role,
-            )
+    def instance(self, wanted: Launch) -> Instance:
+        if wanted.environment.get("TORCHLIFT_JOB") not in JOBS:
+            return self._direct.instance(wanted)
         return HostRun(
-            site=site,
-            region=region,
-            instance_id=instance_id,
-            environment=environment,
-            user_data=text(user_data),
-            machine=self._machine(site.environment(region, role=role)),
+            site=self._site,
+            region=wanted.region,
+            instance_id=wanted.instance_id,
+            environment=wanted.environment,
+            user_data=text(wanted.user_data),
+            machine=self._machine(self._site.environment(wanted.region, role=wanted.role)),
             remove_containers=lambda: self._remove(JOB_CONTAINER),
         )
 

@@ -14,7 +14,7 @@ from stand_in.executor import activities, direct, groups
 from stand_in.executor.faults import Faults
 from stand_in.executor.groups import Group
 from stand_in.executor.job_environment import NoJobEnvironment, from_user_data
-from stand_in.executor.modes import Instance, Mode
+from stand_in.executor.modes import Instance, Launch, Mode
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 
@@ -124,12 +124,13 @@ class Instances:
             log.error("group %s: %s", group.name, error)
             environment = {"TORCHLIFT_JOB": group.job}
         run = self._mode.instance(
-            site=self._site,
-            region=key[0],
-            instance_id=instance_id,
-            environment=environment,
-            user_data=group.user_data,
-            role=group.role,
+            Launch(
+                region=key[0],
+                instance_id=instance_id,
+                environment=environment,
+                user_data=group.user_data,
+                role=group.role,
+            )
         )
         self._running[key][instance_id] = run
         cause = "an instance was started in response to a difference between desired and actual capacity."

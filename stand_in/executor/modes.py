@@ -6,6 +6,7 @@ The one seam between the two: `builds`, `instances` and `endpoints` know a Mode 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from stand_in.executor.endpoint_servers import PROGRAMS, Program
@@ -31,34 +32,45 @@ class Instance(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """A build that CodeBuild was asked for.
+
+    :param environment: the project's variables, with those of the call
+    :param number: names its files
+    """
+
+    buildspec: str
+    region: str
+    environment: Mapping[str, str]
+    number: str
+    role: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """An instance that a job's group launched.
+
+    :param environment: the job's, as `user_data` carries it
+    """
+
+    region: str
+    instance_id: str
+    environment: Mapping[str, str]
+    user_data: str
+    role: str
+
+
 class Mode(Protocol):
     """What a mode decides."""
 
-    def build(
-        self,
-        *,
-        buildspec: str,
-        site: Site,
-        region: str,
-        environment: Mapping[str, str],
-        number: str,
-        role: str,
-        timeout_s: float,
-    ) -> JobRun:
-        """The run of a CodeBuild build, not begun yet."""
+    def build(self, wanted: Build) -> JobRun:
+        """The run of a build, not begun yet."""
         ...
 
-    def instance(
-        self,
-        *,
-        site: Site,
-        region: str,
-        instance_id: str,
-        environment: Mapping[str, str],
-        user_data: str,
-        role: str,
-    ) -> Instance:
-        """An instance with the job that `user_data` carries, which `environment` is read from; not begun yet."""
+    def instance(self, wanted: Launch) -> Instance:
+        """An instance with its job, not begun yet."""
         ...
 
     def program(self, name: str) -> Program:
@@ -73,38 +85,28 @@ class Mode(Protocol):
 class Direct:
     """The job's own scripts and commands as processes of this machine; images are stood for by manifests."""
 
-    def build(
-        self,
-        *,
-        buildspec: str,
-        site: Site,
-        region: str,
-        environment: Mapping[str, str],
-        number: str,
-        role: str,
-        timeout_s: float,
-    ) -> JobRun:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def build(self, wanted: Build) -> JobRun:
         return JobRun(
-            site=site,
-            region=region,
+            site=self._site,
+            region=wanted.region,
             kind="build",
-            environment=environment,
-            number=number,
-            role=role,
-            timeout_s=timeout_s,
+            environment=wanted.environment,
+            number=wanted.number,
+            role=wanted.role,
+            timeout_s=wanted.timeout_s,
         )
 
-    def instance(
-        self,
-        *,
-        site: Site,
-        region: str,
-        instance_id: str,
-        environment: Mapping[str, str],
-        user_data: str,
-        role: str,
-    ) -> Instance:
-        return InstanceRun(site=site, region=region, instance_id=instance_id, environment=environment, role=role)
+    def instance(self, wanted: Launch) -> Instance:
+        return InstanceRun(
+            site=self._site,
+            region=wanted.region,
+            instance_id=wanted.instance_id,
+            environment=wanted.environment,
+            role=wanted.role,
+        )
 
     def program(self, name: str) -> Program:
         return PROGRAMS[name]
@@ -116,7 +118,7 @@ class Direct:
 def choose(name: str, site: Site) -> Mode:
     """The mode of that name. Raises ValueError for another, and CannotRunImages where images cannot run."""
     if name == "direct":
-        return Direct()
+        return Direct(site)
     if name == "images":
         from stand_in.executor.images_mode import Images
 

@@ -77,10 +77,14 @@ class Yard:
 
 
 @pytest.fixture(scope="session")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    missing = missing_tools()
-    if missing:
+def image_tools() -> None:
+    """buildah, podman and what else builds and runs images; `make test-images` is by hand, so CI never comes here."""
+    if missing := missing_tools():
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+def yard(tmp_path_factory: pytest.TempPathFactory, image_tools: None) -> Iterator[Yard]:
     folder = tmp_path_factory.mktemp("yard")
     # Look-alikes last longer than a session; `make clean` removes them.
     engine = Engine(REPO_ROOT / "build" / "images")

@@ -19,7 +19,7 @@ from settings import REPO_ROOT, names
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.images import readiness
-from stand_in.images.engine import control_groups, missing_tools
+from stand_in.images.engine import control_groups
 from stand_in.images.readiness import state_folder
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
@@ -74,9 +74,7 @@ def text_of(job: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    if missing := missing_tools():
-        pytest.skip(f"not installed: {', '.join(missing)}")
+def deployed(tmp_path_factory: pytest.TempPathFactory, image_tools: None) -> Iterator[Deployed]:
     readiness.prepare(REPO_ROOT)
     folder = tmp_path_factory.mktemp("images-mode")
     settings = tiny.write_settings(

@@ -7,7 +7,6 @@ import io
 import json
 import sys
 import threading
-import time
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from stand_in.executor.servers import Container, ModelServer, free_ports
 from stand_in.executor.site import Site
 from stand_in.hooks import Hooks
 from stand_in.server import Application
+from tests.support import waiting
 
 ROOT = Path(__file__).parents[2]
 FAKE = Path(__file__).with_name("fake_server.py")
@@ -125,11 +125,7 @@ def zip_of(files: dict[str, str]) -> bytes:
 
 def eventually(condition: Callable[[], Any], seconds: float = 20) -> Any:
     """Wait until `condition` gives something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
-    return value
+    return waiting.eventually(condition, seconds)
 
 
 def load(path: Path) -> ModuleType:

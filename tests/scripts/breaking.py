@@ -1,4 +1,4 @@
-"""Break one step of a script: its own calls of programs are counted, and one of them fails or takes all with it."""
+"""Break one step of a script: calls of programs are counted, and one of them fails or takes all with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if [[ "${{words[*]}}" == *{caller}* ]]; then
   [ ! -e "{folder}/count" ] || number=$(<"{folder}/count")
   [ ! -e "{folder}/break_at" ] || wanted=$(<"{folder}/break_at")
   echo "$((number + 1))" >"{folder}/count"
-  echo "${{0##*/}} $*" >>"{folder}/steps"
+  call="${{0##*/}} $*"
+  echo "${{call//$'\\n'/ }}" >>"{folder}/steps" # one line each
   exec 9>&-
   if [ "$((number + 1))" -eq "$wanted" ]; then {breakage}; fi
 fi
@@ -32,7 +33,7 @@ KILLED = "kill -KILL 0"
 def count(bench: Workbench, programs: Sequence[str], *, caller: str, breakage: str) -> None:
     """Put counters in the place of programs, those of the bench among them.
 
-    :param caller: pattern in the command line of the script whose calls count
+    :param caller: part of the command line of the script whose calls count; empty: whoever calls
     """
     hidden = bench.folder / "hidden"
     hidden.mkdir(exist_ok=True)

@@ -68,6 +68,12 @@ class Workbench:
         page = self.client("s3").list_objects_v2(Bucket=self.bucket, Prefix=prefix)
         return [item["Key"] for item in page.get("Contents", [])]
 
+    def empty(self) -> None:
+        """Delete everything in the bucket."""
+        left = self.keys()
+        for key in left:
+            self.client("s3").delete_object(Bucket=self.bucket, Key=key)
+
     def read(self, key: str) -> bytes:
         body: bytes = self.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return body

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,3 +133,13 @@ def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+def write_bundle(bench: Workbench) -> str:
+    """Put what the boot script needs of the source bundle into the bucket; its URI."""
+    bundle = bench.folder / "bundle.zip"
+    with zipfile.ZipFile(bundle, "w") as archive:
+        for name in ("hosts/instance_job/run.sh", "hosts/instance_job/torchlift-job.service", "scripts/run_job.sh"):
+            archive.write(REPO_ROOT / name, name)
+    bench.put("assets/bundle.zip", bundle.read_bytes())
+    return f"s3://{bench.bucket}/assets/bundle.zip"

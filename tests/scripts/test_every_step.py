@@ -11,20 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import breaking
 from tests.scripts.conftest import REPO_ROOT, Workbench
 
 PREFIX = "weights/test/0123456789abcdef/"
 FILES = {"model.bin": "weights", "sub/config.json": "{}"}
 PROGRAMS = ("aws", "python3", "mv", "mkdir", "mktemp")
-COUNTED = """
-number=$(($(cat "{folder}/count" 2>/dev/null || echo 0) + 1))
-echo "$number" >"{folder}/count"
-[ "$number" -ne "${{BREAK_AT:-0}}" ] || {breakage}
-exec "$REAL" "$@"
-"""
-FAILS = "exit 1"
-# The whole process group, as a host that loses its power: no trap runs.
-KILLED = "kill -KILL 0"
 
 
 @pytest.fixture
@@ -53,18 +45,6 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, output
 
 
-def count_steps(bench: Workbench, breakage: str) -> None:
-    for name in PROGRAMS:
-        bench.program(name, COUNTED.format(folder=bench.folder, breakage=breakage))
-
-
-def steps(bench: Workbench) -> int:
-    count = bench.folder / "count"
-    number = int(count.read_text())
-    count.unlink()
-    return number
-
-
 def published(bench: Workbench) -> dict[str, str]:
     """The files of the result, if it is one; none otherwise."""
     if f"{PREFIX}manifest.json" not in bench.keys(PREFIX):
@@ -76,36 +56,30 @@ def published(bench: Workbench) -> dict[str, str]:
     }
 
 
-def forget(bench: Workbench) -> None:
-    left = bench.keys()
-    for key in left:
-        bench.client("s3").delete_object(Bucket=bench.bucket, Key=key)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("breakage", [FAILS, KILLED])
+@pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
 def test_publication_broken_at_each_step(bench: Workbench, output: Path, breakage: str) -> None:
     uri = bench.environment["TORCHLIFT_RESULT"]
-    count_steps(bench, breakage)
+    breaking.count(bench, PROGRAMS, caller="", breakage=breakage)
     status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
     assert status == 0, said
-    number = steps(bench)
+    number = len(breaking.steps(bench))
     assert number >= 10
     for step in range(1, number + 1):
-        forget(bench)
-        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri, BREAK_AT=str(step)))
-        steps(bench)
+        bench.empty()
+        breaking.break_at(bench, step)
+        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
         found = published(bench)
         assert found in ({}, FILES), f"step {step}: {said}"
         # Only what comes after the manifest may fail without failing the publication.
         assert status != 0 or found == FILES, f"step {step}: {said}"
+        breaking.break_at(bench, 0)
         status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
-        steps(bench)
         assert status == 0 and published(bench) == FILES, f"after step {step}: {said}"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("breakage", [FAILS, KILLED])
+@pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
 def test_fetching_broken_at_each_step(bench: Workbench, output: Path, breakage: str, tmp_path: Path) -> None:
     uri = bench.environment["TORCHLIFT_RESULT"]
     assert bench.run("scripts/publish.sh", str(output), uri).returncode == 0
@@ -114,16 +88,17 @@ def test_fetching_broken_at_each_step(bench: Workbench, output: Path, breakage: 
     def fetched() -> dict[str, str]:
         return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
 
-    count_steps(bench, breakage)
+    breaking.count(bench, PROGRAMS, caller="", breakage=breakage)
     status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
     assert status == 0 and fetched() == FILES, said
-    number = steps(bench)
+    number = len(breaking.steps(bench))
     assert number >= 8
     for step in range(1, number + 1):
-        status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target), BREAK_AT=str(step)))
-        steps(bench)
+        breaking.break_at(bench, step)
+        status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
         assert status != 0, f"step {step}: {said}"
         assert fetched() in ({}, FILES), f"step {step}: {said}"
+    breaking.break_at(bench, 0)
     status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
     assert status == 0 and fetched() == FILES, said
 

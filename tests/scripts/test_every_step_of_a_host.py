@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
-
 import pytest
 
 from tests.scripts import breaking
-from tests.scripts.conftest import REPO_ROOT, Workbench
-from tests.scripts.job_host import Host, boot, make_host
+from tests.scripts.conftest import Workbench
+from tests.scripts.job_host import Host, boot, make_host, write_bundle
 from tests.support.receiver import Receiver
 
 PREFIX = "weights/test/0123456789abcdef/"
@@ -40,28 +37,17 @@ def published(bench: Workbench) -> bool:
 
 def anew(bench: Workbench, receiver: Receiver) -> Host:
     """Another instance of another group; of the last one nothing is left."""
-    left = bench.keys()
-    for key in left:
-        bench.client("s3").delete_object(Bucket=bench.bucket, Key=key)
+    bench.empty()
     receiver.bodies.clear()
     (bench.folder / "systemctl.log").unlink(missing_ok=True)
     return make_host(bench, receiver)
-
-
-def write_bundle(bench: Workbench) -> str:
-    bundle = bench.folder / "bundle.zip"
-    with zipfile.ZipFile(bundle, "w") as archive:
-        for name in ("hosts/instance_job/run.sh", "hosts/instance_job/torchlift-job.service", "scripts/run_job.sh"):
-            archive.write(REPO_ROOT / name, name)
-    bench.put("assets/bundle.zip", bundle.read_bytes())
-    return f"s3://{bench.bucket}/assets/bundle.zip"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.MISSING])
 def test_boot(bench: Workbench, receiver: Receiver, breakage: str) -> None:
     number, step = 1, 0
-    while step < number:
+    while step <= number:
         host = anew(bench, receiver)
         breaking.count(bench, OF_BOOT, caller="user_data.sh", breakage=breakage)
         breaking.break_at(bench, step)
@@ -106,7 +92,7 @@ def test_run(bench: Workbench, receiver: Receiver) -> None:
 
 
 @pytest.mark.long
-def test_a_host_that_loses_its_power_and_starts_again(bench: Workbench, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_host_that_loses_its_power_and_starts_again(bench: Workbench, receiver: Receiver) -> None:
     number, step = 1, 0
     while step <= number:
         host = anew(bench, receiver)

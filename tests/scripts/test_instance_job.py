@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import time
-import zipfile
 
 import pytest
 
-from tests.scripts.conftest import REPO_ROOT, Workbench
-from tests.scripts.job_host import Host, boot, make_host
+from tests.scripts.conftest import Workbench
+from tests.scripts.job_host import Host, boot, make_host, write_bundle
 from tests.support.receiver import Receiver
 
 
@@ -174,13 +173,8 @@ def test_gpus_that_do_not_answer_fail_the_job(host: Host, receiver: Receiver) ->
 
 
 def test_the_boot_script_fetches_the_bundle_and_enables_the_unit(host: Host, receiver: Receiver) -> None:
-    bundle = host.bench.folder / "bundle.zip"
-    with zipfile.ZipFile(bundle, "w") as archive:
-        for name in ("hosts/instance_job/run.sh", "hosts/instance_job/torchlift-job.service", "scripts/run_job.sh"):
-            archive.write(REPO_ROOT / name, name)
-    host.bench.put("assets/bundle.zip", bundle.read_bytes())
     command = """python -c "print('quoted $HOME')" """
-    done = boot(host, TORCHLIFT_SOURCE=f"s3://{host.bench.bucket}/assets/bundle.zip", TORCHLIFT_COMMAND=command)
+    done = boot(host, TORCHLIFT_SOURCE=write_bundle(host.bench), TORCHLIFT_COMMAND=command)
     assert done.returncode == 0, done.stderr
     root = host.bench.folder / "root"
     assert (root / "etc/systemd/system/torchlift-job.service").read_text().startswith("[Unit]")

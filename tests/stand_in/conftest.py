@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from stand_in.session import StandIn, stand_in
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-west-2"
@@ -109,15 +109,6 @@ class Stacks:
                 self.delete(name)
             except ClientError:
                 continue
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 30) -> Any:
-    """Wait until `condition` gives something true, and return that."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return value
 
 
 def refused(call: Callable[[], Any]) -> str:

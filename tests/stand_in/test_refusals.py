@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.stand_in.conftest import REGION, Stacks, eventually
+from tests.stand_in.conftest import REGION, Stacks
 from tests.stand_in.endpoints import served
 from tests.stand_in.samples import ACCOUNT, IMAGE, ref
+from tests.support.waiting import eventually
 
 DOCKER = "application/vnd.docker.distribution.manifest.v2+json"
 OCI = "application/vnd.oci.image.manifest.v1+json"

@@ -11,8 +11,8 @@ from stand_in.cloudformation.registry import RESOURCES
 from stand_in.session import StandIn
 from stand_in.sweep import leftovers, snapshot
 from tests.stacks.synthesis import Synthesized
-from tests.stand_in.conftest import eventually
 from tests.stand_in.orphans import MAKERS, NOWHERE, PARTS
+from tests.support.waiting import eventually
 
 
 def test_every_type_has_an_orphan(deployments: dict[str, Synthesized]) -> None:

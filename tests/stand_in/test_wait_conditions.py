@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.stand_in.conftest import Stacks, eventually, parameter
+from tests.stand_in.conftest import Stacks, parameter
+from tests.support.waiting import eventually
 
 
 def resources(**properties: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,11 +130,3 @@ def alone(model: CompiledModel, question: str, context: str) -> Found:
         windows, [model.run([window])[0] for window in windows],
         max_answer_tokens=answering.max_answer_tokens, null_threshold=answering.null_threshold,
     )  # fmt: skip
-
-
-def until(condition: Callable[[], object], seconds: float = 30) -> None:
-    """Wait for it. Raises AssertionError when it does not happen."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -12,7 +12,8 @@ import pytest
 
 from model_code.question_answering.compiled import CompiledModel
 from tests.model_code.question_answering.tiny_qa import questions
-from tests.serving.question_answering.qa_server import Answer, Server, alone, serve, until
+from tests.serving.question_answering.qa_server import Answer, Server, alone, serve
+from tests.support.waiting import eventually
 
 
 def same(answer: dict[str, Any], model: CompiledModel, question: str, context: str) -> None:
@@ -131,7 +132,7 @@ def test_request_ids(server: Server) -> None:
     assert server.ask("GET", "/models", X_Request_Id="abc-1").headers["x-request-id"] == "abc-1"
     made = server.ask("GET", "/models", X_Request_Id='a"b c').headers["x-request-id"]
     assert len(made) == 32
-    until(lambda: {"abc-1", made} <= {line.get("request_id") for line in server.log()})  # written a moment later
+    eventually(lambda: {"abc-1", made} <= {line.get("request_id") for line in server.log()})  # written a moment later
 
 
 def test_models_say_what_they_are(server: Server, folders: list[Path]) -> None:

@@ -16,7 +16,8 @@ import pytest
 from model_code.question_answering.compiled import CompiledModel
 from model_code.question_answering.windows import cut
 from tests.model_code.question_answering.tiny_qa import questions
-from tests.serving.question_answering.qa_server import Answer, Server, alone, serve, until
+from tests.serving.question_answering.qa_server import Answer, Server, alone, serve
+from tests.support.waiting import eventually
 
 LONG = {"question": "where?", "context": "the old bridge " * 2500}
 
@@ -69,7 +70,7 @@ def test_a_full_queue_refuses_and_recovers(folders: list[Path], models: list[Com
         with ThreadPoolExecutor(3) as pool:
             filling = [pool.submit(fill) for _ in range(3)]
             try:
-                until(both_seen)
+                eventually(both_seen)
             finally:
                 end.set()
             assert set().union(*(one.result() for one in filling)) == {200, 503}
@@ -117,33 +118,33 @@ def test_models_change_under_traffic(folders: list[Path], models: list[CompiledM
         return {model["name"]: model["source"] for model in server.ask("GET", "/models").json["models"]}
 
     with serve(MODELS=str(listed)) as server, traffic(server) as answers:
-        until(lambda: len(answers) > 20)
+        eventually(lambda: len(answers) > 20)
         write_list(listed, old=folders[0], new=(folders[1], 3))
-        until(lambda: "new" in shown(server))
+        eventually(lambda: "new" in shown(server))
         first = len(answers)
-        until(lambda: len(answers) > first + 80)
+        eventually(lambda: len(answers) > first + 80)
         # Shares of the traffic follow the weights, but for requests that were under way.
         shares = Counter(answer.json["model"] for answer in answers[first + 10 :])
         assert shares["new"] == pytest.approx(3 * shares["old"], abs=20)
 
         listed.write_text("{}")  # a mistake changes nothing
-        until(lambda: server.ask("GET", "/models").json["problem"])
+        eventually(lambda: server.ask("GET", "/models").json["problem"])
         assert set(shown(server)) == {"old", "new"}
 
         write_list(listed, new=folders[1])
-        until(lambda: set(shown(server)) == {"new"})
+        eventually(lambda: set(shown(server)) == {"new"})
         assert server.predict(question, context, X_Request_Id="after").json["start"] == (
             alone(models[1], question, context).start
         )
         assert server.ask("POST", "/predict", {"question": "a", "context": "b", "model": "old"}).status == 404
-        until(lambda: any(line["event"] == "model unloaded" for line in server.log()))
+        eventually(lambda: any(line["event"] == "model unloaded" for line in server.log()))
 
         write_list(listed, new=tmp_path / "nowhere")
-        until(lambda: "no such folder" in (server.ask("GET", "/models").json["problem"] or ""))
+        eventually(lambda: "no such folder" in (server.ask("GET", "/models").json["problem"] or ""))
         write_list(listed, new=folders[0])  # the same name, another model
-        until(lambda: shown(server) == {"new": str(folders[0])})
+        eventually(lambda: shown(server) == {"new": str(folders[0])})
         last = len(answers)
-        until(lambda: len(answers) > last + 20)
+        eventually(lambda: len(answers) > last + 20)
     assert Counter(answer.status for answer in answers) == {200: len(answers)}
 
 
@@ -153,11 +154,11 @@ def test_sigterm_under_load_cuts_nothing(folders: list[Path]) -> None:
         ThreadPoolExecutor(1) as pool,
         traffic(server) as answers,
     ):
-        until(lambda: len(answers) > 20)
+        eventually(lambda: len(answers) > 20)
         long = pool.submit(server.ask, "POST", "/predict", {"inputs": [LONG] * 3})
-        until(lambda: server.metric("torchlift_pending_rows") > 30)
+        eventually(lambda: server.metric("torchlift_pending_rows") > 30)
         server.terminate()
-        until(lambda: server.ask("GET", "/readyz").status == 503)
+        eventually(lambda: server.ask("GET", "/readyz").status == 503)
         assert server.ask("GET", "/healthz").status == 200  # shutting down is no illness
         server.child.wait(60)
         assert long.result().status == 200
@@ -174,12 +175,12 @@ def test_not_ready_until_a_model_has_answered(folders: list[Path], tmp_path: Pat
     listed = tmp_path / "models.json"
     write_list(listed, only=tmp_path / "nowhere")
     with serve(MODELS=str(listed), wait=False) as server:
-        until(lambda: _status(server, "/healthz") == 200, 60)
-        until(lambda: "no such folder" in server.ask("GET", "/readyz").json["error"])
+        eventually(lambda: _status(server, "/healthz") == 200, 60)
+        eventually(lambda: "no such folder" in server.ask("GET", "/readyz").json["error"])
         answer = server.predict("where?", "here")
         assert (answer.status, answer.headers["retry-after"]) == (503, "5")
         write_list(listed, only=folders[0])
-        until(lambda: server.ask("GET", "/readyz").status == 200)
+        eventually(lambda: server.ask("GET", "/readyz").status == 200)
         assert server.predict("where?", "here").status == 200
 
 
@@ -189,8 +190,8 @@ def test_a_model_that_computes_something_else_is_not_served(folders: list[Path],
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "model.pt").write_bytes((folders[1] / "model.pt").read_bytes())
     with serve(MODEL_SOURCE=str(tmp_path), wait=False) as server:
-        until(lambda: _status(server, "/healthz") == 200, 60)
-        until(lambda: "a logit differs by" in server.ask("GET", "/readyz").json["error"])
+        eventually(lambda: _status(server, "/healthz") == 200, 60)
+        eventually(lambda: "a logit differs by" in server.ask("GET", "/readyz").json["error"])
 
 
 def _status(server: Server, path: str) -> int:
