@@ -80,7 +80,7 @@ def test_the_end_is_told_by_the_job_itself(world: World, said: str, state: str, 
     with host(world, with_unit(f"echo '{said}'; exec sleep 101")) as (run, _):
         eventually(lambda: said in log_of(world))
         assert world.job("work")["state"] == "running" and world.job("work")["mode"] == "images"
-        (process,) = [one for one in psutil.process_iter() if one.cmdline() == ["sleep", "101"]]
+        (process,) = [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "101"]]
         run.stop()
         assert not process.is_running()
     assert (world.job("work")["state"], world.job("work")["reason"]) == (state, reason)
