@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,9 +10,8 @@ import pytest
 from model_code.serving import settings as server_settings
 from model_code.serving.neuron_cores import device_of, port_of
 from settings.hardware import EC2_TYPES
-from tests.hosts.conftest import HOST_FILES, IMAGES, Host
+from tests.hosts.conftest import IMAGES, Host
 
-UNITS = sorted(HOST_FILES.glob("*.service"))
 INF2 = {name: item for name, item in EC2_TYPES.items() if item.neuron_cores}
 
 
@@ -111,41 +108,3 @@ def test_a_server_that_does_not_work_is_ended(host: Host, status: str, ended: bo
     host.bench.program("sleep", 'echo >>"$TEST_FOLDER/looks"; [ "$(wc -l <"$TEST_FOLDER/looks")" -lt 4 ]')
     host.run("watch.sh")
     assert host.lines("docker.log") == (["kill torchlift-server-1"] if ended else [])
-
-
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
-    for unit in UNITS:
-        shutil.copy(unit, tmp_path)
-    (tmp_path / "docker.service").write_text("[Service]\nExecStart=/bin/true\n")
-    names = [unit.name.replace("@.", "@0.") for unit in UNITS]
-    assert len(names) == 5
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *[str(tmp_path / name) for name in names]],
-        env={"SYSTEMD_UNIT_PATH": f"{tmp_path}:", "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    ours = [line for line in done.stderr.splitlines() if "torchlift" in line]
-    assert (done.returncode, ours) == (0, []), done.stderr
-
-
-def test_what_the_units_promise() -> None:
-    for unit in UNITS:
-        text = unit.read_text()
-        script = re.search(r"ExecStart=/bin/bash /opt/torchlift/hosts/inferentia/(\S+)", text)
-        assert script and (HOST_FILES / script[1]).exists()
-        if unit.name != "torchlift-fleet.service":
-            assert "Restart=always" in text and "StartLimitIntervalSec=0" in text
-            pause = re.search(r"RestartSec=(\d+)", text)
-            assert pause and int(pause[1]) <= 15
-    server = (HOST_FILES / "torchlift-server@.service").read_text()
-    assert "server.sh %i\n" in server and "RestartSec=1\n" in server
-    # Units stop in the reverse order of their start.
-    assert "Before=torchlift-nginx.service" in server
-    stop = re.search(r"docker stop --time (\d+)", server)
-    assert stop
-    given = server_settings.Settings()
-    assert given.drain_delay_seconds + given.drain_timeout_seconds < int(stop[1])
-    timeout = re.search(r"TimeoutStopSec=(\d+)", server)
-    assert timeout and int(timeout[1]) > int(stop[1])
