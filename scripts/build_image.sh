@@ -44,5 +44,6 @@ else
   # The classic builder makes schema 2 and knows no attestations.
   docker build "${arguments[@]}" "$@" "$TORCHLIFT_HOME"
 fi
-docker push "$image"
+# Two builds of one tag: the second is refused, and may be content with what the first one pushed.
+docker push "$image" || result_exists "$TORCHLIFT_RESULT" || die "$image cannot be pushed"
 bash "$here/publish.sh" "$TORCHLIFT_HOME" "$TORCHLIFT_RESULT"

@@ -11,6 +11,17 @@ die() {
   exit 1
 }
 
+# keep FILE [TEE OPTION]: shows what it reads and keeps it in FILE. Whatever becomes of that (no tee, a full disk), it
+# reads to the end: nobody may die of its log.
+keep() {
+  local line
+  trap '' PIPE # of this side of the pipe only
+  tee ${2:+"$2"} "$1" || while IFS= read -r line; do
+    echo "$line" || true
+    echo "$line" >>"$1" || true
+  done
+}
+
 # s3_parts URI: sets BUCKET and KEY. A prefix ends in a slash, an object does not.
 s3_parts() {
   case "$1" in

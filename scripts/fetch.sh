@@ -4,6 +4,8 @@
 #   s3://bucket/prefix/         what a job published: its manifest must be there, and sizes and SHA-256 must agree
 #   s3://bucket/file.zip        an archive: unpacked; another single object: copied
 #   plain+s3://bucket/prefix/   files that no job published: copied as they are, sizes compared with the listing
+#
+# Exit status 3: what is there is no whole result, now and later. Any other may be of this moment only.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,17 +18,29 @@ case "$uri" in plain+*) plain=1 uri="${uri#plain+}" ;; esac
 s3_parts "$uri"
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
-mkdir -p "$(dirname "$target")"
-partial="$(mktemp -d "$(dirname "$target")/.fetch-XXXXXX")"
+parent="$(dirname "$target")"
+mkdir -p "$parent"
+# One at a time; and what is left of one that was killed is in nobody's way.
+exec 9<"$parent"
+flock 9
+find "$parent" -mindepth 1 -maxdepth 1 -name '.fetch-*' -exec rm -rf {} +
+partial="$(mktemp -d "$parent/.fetch-XXXXXX")"
 trap 'rm -rf "$partial"' EXIT
 mkdir "$partial/files"
 
+unsound() {
+  say "$1" >&2
+  exit 3
+}
+
 fetch_published() {
-  result_exists "$uri" || die "$uri is no result: it has no manifest.json"
+  result_exists "$uri" || unsound "$uri is no result: it has no manifest.json"
   aws s3 cp --only-show-errors --recursive "$uri" "$partial/files"
   mv "$partial/files/manifest.json" "$partial/manifest.json"
-  python3 "$here/manifest.py" verify --prune "$partial/files" "$partial/manifest.json" ||
-    die "$uri does not agree with its manifest"
+  local status=0
+  python3 "$here/manifest.py" verify --prune "$partial/files" "$partial/manifest.json" || status=$?
+  [ "$status" -ne 3 ] || unsound "$uri does not agree with its manifest"
+  [ "$status" -eq 0 ] || die "$uri cannot be compared with its manifest"
 }
 
 fetch_plain() {

@@ -16,7 +16,7 @@ MAX_NAME_BYTES = 500
 
 
 def main() -> int:
-    """Run one subcommand; print its problems; return 1 when there are any."""
+    """Run one subcommand; print its problems; return 3 when there are any (1 is a program that broke)."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     sub = commands.add_parser("make", help="write the manifest of a folder")
@@ -46,7 +46,7 @@ def main() -> int:
         problems = copied(given.listing, given.prefix, given.folder)
     for problem in problems[:20]:
         print(f"torchlift: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return 3 if problems else 0
 
 
 def make(folder: Path, manifest: Path) -> list[str]:

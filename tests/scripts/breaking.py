@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
 
-from tests.scripts.conftest import Workbench
+from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
 
 # Of bash alone: the programs that it would call may be broken themselves.
 COUNTED = """
 mapfile -d "" -t words <"/proc/$PPID/cmdline"
 if [[ "${{words[*]}}" == *{caller}* ]]; then
-  exec 9>"{folder}/lock" && /usr/bin/flock 9 # the programs of a pipeline come at once
+  exec {{own}}>"{folder}/lock" && /usr/bin/flock "$own" # the programs of a pipeline come at once
   number=0 wanted=0
   [ ! -e "{folder}/count" ] || number=$(<"{folder}/count")
   [ ! -e "{folder}/break_at" ] || wanted=$(<"{folder}/break_at")
   echo "$((number + 1))" >"{folder}/count"
   call="${{0##*/}} $*"
   echo "${{call//$'\\n'/ }}" >>"{folder}/steps" # one line each
-  exec 9>&-
+  exec {{own}}>&-
   if [ "$((number + 1))" -eq "$wanted" ]; then {breakage}; fi
 fi
 exec "{real}" "$@"
@@ -57,3 +58,28 @@ def steps(bench: Workbench) -> list[str]:
     """The calls since `break_at`."""
     file = bench.folder / "steps"
     return file.read_text().splitlines() if file.exists() else []
+
+
+def start(bench: Workbench, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """Run a script in a process group of its own."""
+    return subprocess.Popen(
+        ["bash", str(REPO_ROOT / script), *arguments],
+        env={**bench.environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit status and all that it said."""
+    output, _ = process.communicate(timeout=200)
+    return process.returncode, output
+
+
+def state(bench: Quick) -> dict[str, tuple[str, int]]:
+    """What lies in the bucket and the work folder, with times: whoever writes again, changes something."""
+    roots = [bench.store, *(bench.work / name for name in ("inputs", "output", "checkpoints", "saved_checkpoints"))]
+    found = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    return {str(path): (path.read_text(), path.stat().st_mtime_ns) for path in found}

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -90,6 +91,56 @@ class Workbench:
         path.chmod(0o755)
 
 
+class Quick(Workbench):
+    """A bench whose `aws` is folder_store.py: for sweeps, which call it hundreds of times."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.store = self.folder / "store"
+        self.program(
+            "aws", f'exec {sys.executable} -SE {Path(__file__).with_name("folder_store.py")} {self.store} "$@"'
+        )
+        (self.store / self.bucket).mkdir(parents=True)
+
+    def put(self, key: str, body: bytes | str) -> None:
+        path = self.store / self.bucket / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body if isinstance(body, bytes) else body.encode())
+
+    def keys(self, prefix: str = "") -> list[str]:
+        root = self.store / self.bucket
+        found = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+        return sorted(key for key in found if key.startswith(prefix))
+
+    def read(self, key: str) -> bytes:
+        return (self.store / self.bucket / key).read_bytes()
+
+    def empty(self) -> None:
+        shutil.rmtree(self.store)
+        (self.store / self.bucket).mkdir(parents=True)
+
+
+def script_environment(folder: Path, bucket: str, endpoint: str) -> dict[str, str]:
+    """What a job's scripts find set."""
+    return {
+        **aws_environment(endpoint),
+        "TORCHLIFT_JOB": "test-job",
+        "TORCHLIFT_HASH": "0123456789abcdef",
+        "TORCHLIFT_DEPLOYMENT": "test",
+        "TORCHLIFT_RESULT": f"s3://{bucket}/weights/test/0123456789abcdef/",
+        "TORCHLIFT_INPUTS": "",
+        "TORCHLIFT_HOME": str(REPO_ROOT),
+        "TORCHLIFT_WORK": str(folder / "work"),
+    }
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Quick:
+    # Nothing answers there.
+    environment = script_environment(tmp_path, "bucket", "http://127.0.0.1:1")
+    return Quick(endpoint="", folder=tmp_path, bucket="bucket", environment=environment)
+
+
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     with moto_server() as url:
@@ -99,16 +150,7 @@ def endpoint() -> Iterator[str]:
 @pytest.fixture
 def bench(endpoint: str, tmp_path: Path) -> Workbench:
     bucket = f"bucket-{uuid.uuid4().hex[:12]}"
-    environment = {
-        **aws_environment(endpoint),
-        "TORCHLIFT_JOB": "test-job",
-        "TORCHLIFT_HASH": "0123456789abcdef",
-        "TORCHLIFT_DEPLOYMENT": "test",
-        "TORCHLIFT_RESULT": f"s3://{bucket}/weights/test/0123456789abcdef/",
-        "TORCHLIFT_INPUTS": "",
-        "TORCHLIFT_HOME": str(REPO_ROOT),
-        "TORCHLIFT_WORK": str(tmp_path / "work"),
-    }
+    environment = script_environment(tmp_path, bucket, endpoint)
     workbench = Workbench(endpoint=endpoint, folder=tmp_path, bucket=bucket, environment=environment)
     workbench.client("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     return workbench

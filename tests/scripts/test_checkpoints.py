@@ -51,8 +51,9 @@ def write(bench: Workbench, name: str, text: str = "state") -> Path:
 
 
 def test_the_two_newest_stay_and_are_in_order_of_their_number(bench: Workbench) -> None:
-    bench.put(f"{PREFIX}step-8/state", "earlier")
-    bench.put(f"{PREFIX}step-9/state", "earlier")
+    for name in ("step-8", "step-9"):
+        bench.put(f"{PREFIX}{name}/state", "earlier")
+        bench.put(f"{PREFIX}{name}/manifest.json", "{}")
     write(bench, "step-10")
     run(bench, "save")
     assert stored(bench) == {"step-9", "step-10"}

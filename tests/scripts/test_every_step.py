@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.scripts import breaking
+from tests.scripts.breaking import finish, start
 from tests.scripts.conftest import REPO_ROOT, Workbench
 
 PREFIX = "weights/test/0123456789abcdef/"
@@ -26,23 +27,6 @@ def output(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder
-
-
-def start(bench: Workbench, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-    """Run a script in a process group of its own."""
-    return subprocess.Popen(
-        ["bash", str(REPO_ROOT / script), *arguments],
-        env={**bench.environment, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    output, _ = process.communicate(timeout=200)
-    return process.returncode, output
 
 
 def published(bench: Workbench) -> dict[str, str]:

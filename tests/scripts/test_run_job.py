@@ -87,7 +87,7 @@ def test_a_missing_input_fails_before_the_command(bench: Workbench) -> None:
         TORCHLIFT_COMMAND="touch ran",
     )
     assert done.returncode != 0
-    assert reason(bench).startswith("fetch: exit 1: ")
+    assert reason(bench).startswith("fetch: exit 3: ")
     assert "has no manifest.json" in reason(bench)
     assert not (bench.work / "ran").exists()
 
