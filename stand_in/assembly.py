@@ -38,7 +38,7 @@ def assemble(
             return {"errorMessage": str(error), "errorType": "ResourceNotFoundException"}
 
     cloudformation = CloudFormation(
-        account=account, base_url=base_url, client=executor.site.client, invoke_lambda=invoke
+        account=account, base_url=base_url, client=executor.site.own_client, invoke_lambda=invoke
     )
     hooks = Hooks()
     hooks_jobs.install(hooks, executor)

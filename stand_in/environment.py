@@ -15,6 +15,8 @@ variables (credentials, profiles, endpoints per service, proxies, config files) 
 
 ROLE_MARK = "role."
 """Before a role's name, in the access key id of what runs with the role: so its calls can be told."""
+NOBODY = "nobody"
+"""In the place of a role, of a program that has none: nothing is allowed to it, so each of its calls is refused."""
 
 
 def access_key_of_role(role: str) -> str:

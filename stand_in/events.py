@@ -84,7 +84,7 @@ class Events:
             if service == "lambda":
                 problem = self._to_function(arn, payload, rule)
             elif service == "sns":
-                self._site.client("sns", arn.split(":")[3]).publish(TopicArn=arn, Message=json.dumps(payload))
+                self._site.own_client("sns", arn.split(":")[3]).publish(TopicArn=arn, Message=json.dumps(payload))
                 problem = ""
             else:
                 problem = f"the stand-in delivers to no targets of service {service}"

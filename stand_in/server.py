@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from stand_in.environment import ACCOUNT, scrub_process_environment
+from stand_in.environment import ACCOUNT, NOBODY, access_key_of_role, scrub_process_environment
 
 HOST = "127.0.0.1"
 Environ = dict[str, Any]
@@ -128,7 +128,8 @@ def serve(*, port: int, state_dir: Path, ready_file: Path | None, root: Path, mo
     """Serve until SIGTERM."""
     scrub_process_environment()
     os.environ.update(
-        AWS_ACCESS_KEY_ID="testing",
+        # Of a child that is given no environment of its own.
+        AWS_ACCESS_KEY_ID=access_key_of_role(NOBODY),
         AWS_SECRET_ACCESS_KEY="testing",
         MOTO_IAM_LOAD_MANAGED_POLICIES="true",
         MOTO_LAMBDA_USE_DOCKER="false",

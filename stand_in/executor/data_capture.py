@@ -38,6 +38,7 @@ class _Place:
     key: str
     endpoint: str
     variant: str
+    role: str
 
 
 def summary(config: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -64,9 +65,17 @@ class Captures:
         self._timer: threading.Timer | None = None
 
     def record(
-        self, config: Mapping[str, Any], *, region: str, endpoint: str, variant: str, request: Content, answer: Content
+        self,
+        config: Mapping[str, Any],
+        *,
+        region: str,
+        endpoint: str,
+        variant: str,
+        role: str,
+        request: Content,
+        answer: Content,
     ) -> None:
-        """Keep an invocation, or not: as the configuration's share says."""
+        """Keep an invocation, or not: as the configuration's share says. `role` is the one to write it with."""
         if not config.get("EnableCapture") or random.uniform(0, 100) >= config["InitialSamplingPercentage"]:
             return
         place = _Place(
@@ -75,6 +84,7 @@ class Captures:
             key=config.get("KmsKeyId", ""),
             endpoint=endpoint,
             variant=variant,
+            role=role,
         )
         with self._lock:
             self._lines[place].append(_line(config, request, answer))
@@ -100,7 +110,7 @@ class Captures:
         file = f"{now:%M-%S}-{now.microsecond // 1000:03d}-{uuid.uuid4()}.jsonl"
         parts = [prefix.strip("/"), place.endpoint, place.variant, f"{now:%Y/%m/%d/%H}", file]
         encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": place.key} if place.key else {}
-        self._site.client("s3", place.region).put_object(
+        self._site.client("s3", place.region, role=place.role).put_object(
             Bucket=bucket, Key="/".join(part for part in parts if part), Body=content.encode(), **encryption
         )
 

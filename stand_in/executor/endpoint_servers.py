@@ -83,6 +83,7 @@ def container_of(region: str, variant: Mapping[str, Any]) -> Container:
         model=name,
         image=str(container.get("Image", "")),
         model_data_url=str(container.get("ModelDataUrl") or source.get("S3Uri") or ""),
+        role=str(model.execution_role_arn or ""),
         environment={key: str(value) for key, value in (container.get("Environment") or {}).items()},
         variant=str(variant.get("VariantName", "")),
         multi_model=container.get("Mode") == "MultiModel",
@@ -99,8 +100,8 @@ def _start(
     program_of: Callable[[str], Program],
 ) -> ModelServer:
     container = container_of(region, variant)
-    require_image(site, container.image)
-    _require_model_data(site, region, container.model_data_url)
+    require_image(site, container.image, role=container.role)
+    _require_model_data(site, region, container)
     try:
         line = direct.server(container.image)
         program = program_of(line.program)
@@ -124,8 +125,11 @@ def _start(
     return server
 
 
-def require_image(site: Site, image: str) -> None:
-    """An image of our own account must be in its repository; what other accounts hold cannot be known here."""
+def require_image(site: Site, image: str, *, role: str) -> None:
+    """An image of our own account must be in its repository; what other accounts hold cannot be known here.
+
+    `role` is that of who pulls it. Raises CannotDeploy.
+    """
     match = ECR_IMAGE.fullmatch(image)
     if match is None or match[1] != ACCOUNT:
         return
@@ -133,19 +137,20 @@ def require_image(site: Site, image: str) -> None:
     repository, _, tag = repository.partition(":")
     wanted = {"imageDigest": digest} if at else {"imageTag": tag or "latest"}
     try:
-        found = site.client("ecr", match[2]).batch_get_image(repositoryName=repository, imageIds=[wanted])
+        found = site.client("ecr", match[2], role=role).batch_get_image(repositoryName=repository, imageIds=[wanted])
     except ClientError as error:
         raise CannotDeploy(f"Requested image {image} not found. ({error})") from error
     if not found.get("images"):
         raise CannotDeploy(f"Requested image {image} not found.")
 
 
-def _require_model_data(site: Site, region: str, url: str) -> None:
+def _require_model_data(site: Site, region: str, container: Container) -> None:
+    url = container.model_data_url
     bucket, _, key = url.removeprefix("s3://").partition("/")
     if not url.startswith("s3://") or key.endswith("/") or not key:
         return  # none, or a prefix, which may be empty
     try:
-        site.client("s3", region).head_object(Bucket=bucket, Key=key)
+        site.client("s3", region, role=container.role).head_object(Bucket=bucket, Key=key)
     except ClientError as error:
         raise CannotDeploy(
             f'Failed to download model data for container "container_1" from URL: "{url}". Please ensure that there '

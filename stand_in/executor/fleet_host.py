@@ -32,12 +32,20 @@ class Host:
     """Processes that are started again when they end, as their units would; `stop()` ends them all."""
 
     def __init__(
-        self, *, site: Site, region: str, name: str, bundle: Path, folder: Path, environment: Mapping[str, str]
+        self,
+        *,
+        site: Site,
+        name: str,
+        bundle: Path,
+        folder: Path,
+        access: Mapping[str, str],
+        environment: Mapping[str, str],
     ) -> None:
         """Start everything.
 
         :param bundle: the unpacked source bundle, with hosts/inferentia/
-        :param folder: for the host's files; `environment` is that of the servers
+        :param folder: for the host's files
+        :param access: the variables of an AWS client, with the host's role; `environment` is that of the servers
         """
         self._site = site
         self._name = name
@@ -49,7 +57,7 @@ class Host:
         self.restarts = [0] * cores
         self.log = site.log_path(name)
         self._commands: list[Callable[[], Child]] = [
-            self._server(region, core, {**site.environment(region), **environment}) for core in range(cores)
+            self._server(core, {**access, **environment}) for core in range(cores)
         ]
         self.proxy = "nginx"
         self._balancer: Balancer | None = None
@@ -93,7 +101,7 @@ class Host:
         if self._balancer:
             self._balancer.close()
 
-    def _server(self, region: str, core: int, environment: Mapping[str, str]) -> Callable[[], Child]:
+    def _server(self, core: int, environment: Mapping[str, str]) -> Callable[[], Child]:
         variables = {
             **environment,
             "PYTHONPATH": str(self._site.repo_root),

@@ -8,9 +8,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from stand_in.executor.endpoint_servers import CannotDeploy, require_image
 from stand_in.executor.fleet_host import Host
@@ -33,10 +36,11 @@ class BootFailed(Exception):
 class FleetInstance:
     """`live()` boots and signals; then the host runs until `stop()`."""
 
-    def __init__(self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str], role: str) -> None:
         self._site = site
         self._region = region
         self._environment = environment
+        self._role = role
         self.id = instance_id
         self.host: Host | None = None
         self.in_service = False
@@ -47,6 +51,7 @@ class FleetInstance:
             kind="instance",
             environment={**environment, "TORCHLIFT_JOB": "question-answering-fleet"},
             number=instance_id,
+            role=role,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -74,6 +79,7 @@ class FleetInstance:
             if not self._stopped.is_set():
                 self._job.state.end("succeeded")
                 self.in_service = True
+                self._tell(f"{self._environment['TORCHLIFT_CORES']} cores answer")
                 self._signal("SUCCESS")
 
     def stop(self) -> None:
@@ -93,6 +99,7 @@ class FleetInstance:
         log.error("instance %s: %s", self.id, reason)
         self._job.note(reason)
         self._job.state.end("failed", reason)
+        self._tell(f"FAILURE: {reason}")
         if self.host is not None:
             self.host.stop()
         self._signal("FAILURE")
@@ -102,7 +109,7 @@ class FleetInstance:
         if cores > MOST_CORES:
             raise BootFailed(f"{cores} cores are more than this machine can stand for; set num_cores to {MOST_CORES}")
         for name in IMAGES:
-            require_image(self._site, self._environment[name])
+            require_image(self._site, self._environment[name], role=self._role)
         self._job.fetch_source()
         self._job.folder.mkdir(parents=True, exist_ok=True)
         environment = {
@@ -116,8 +123,8 @@ class FleetInstance:
         if self._stopped.is_set():
             return
         self.host = Host(
-            site=self._site, region=self._region, name=f"fleet-{self.id}", bundle=self._job.home,
-            folder=self._job.folder / "host", environment=environment,
+            site=self._site, name=f"fleet-{self.id}", bundle=self._job.home, folder=self._job.folder / "host",
+            access=self._site.environment(self._region, role=self._role), environment=environment,
         )  # fmt: skip
         self._check(self.host, cores, token)
 
@@ -128,31 +135,22 @@ class FleetInstance:
         """
         image = self._environment["TORCHLIFT_SERVING_IMAGE"].rpartition(":")[2]
         root = self._site.state_dir / "images" / image
-        s3 = self._site.client("s3", self._region)
+        # Not the host's doing: what is in an image needs no permission any more.
+        s3 = self._site.own_client("s3", self._region)
         bucket, _, key = self._environment["TORCHLIFT_MODELS"].removeprefix("s3://").partition("/")
         models = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())["models"]
         with _FETCHING:
-            self._fetch_models(root, bucket, models)
+            for source in {str(model["source"]) for model in models if str(model["source"]).startswith("/")}:
+                folder = root / source.lstrip("/")
+                if not folder.is_dir():
+                    _fetch(s3, bucket, f"{TRACED}{folder.name}/", folder)
         return root
-
-    def _fetch_models(self, root: Path, bucket: str, models: list[dict[str, Any]]) -> None:
-        for source in {str(model["source"]) for model in models if str(model["source"]).startswith("/")}:
-            folder = root / source.lstrip("/")
-            if not folder.is_dir():
-                self._fetch(f"s3://{bucket}/{TRACED}{folder.name}/", folder)
-
-    def _fetch(self, uri: str, folder: Path) -> None:
-        environment = {**self._site.environment(self._region), "TORCHLIFT_HOME": str(self._job.home)}
-        command = ["bash", str(self._job.home / "scripts/fetch.sh"), uri, str(folder)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            raise BootFailed(f"the serving image would lack its model: {done.stderr.strip()[-500:]}")
 
     def _token(self) -> Path | None:
         secret = self._environment.get("TORCHLIFT_TOKEN_SECRET")
         if not secret:
             return None
-        found = self._site.client("secretsmanager", self._region).get_secret_value(SecretId=secret)
+        found = self._client("secretsmanager").get_secret_value(SecretId=secret)
         path = self._job.folder / "token"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
             stream.write(found["SecretString"])
@@ -180,10 +178,24 @@ class FleetInstance:
     def _end_of(path: Path) -> str:
         return " ".join(path.read_text(errors="replace").split("\n")[-12:])[-800:]
 
+    def _client(self, service: str) -> Any:
+        return self._site.client(service, self._region, role=self._role)
+
+    def _tell(self, line: str) -> None:
+        """As the host does: a line for people, and for the alarm on the fleet's log."""
+        logs = self._client("logs")
+        place = {"logGroupName": self._environment["TORCHLIFT_LOG_GROUP"], "logStreamName": f"{self.id}/boot"}
+        event = {"timestamp": int(time.time() * 1000), "message": f"torchlift: {line}"[:2000]}
+        try:
+            logs.create_log_stream(**place)
+            logs.put_log_events(**place, logEvents=[event])
+        except ClientError as error:
+            log.warning("instance %s: its log takes no line: %s", self.id, error)
+
     def _signal(self, status: str) -> None:
         """As the host does: a stack that waits for nothing refuses, which is no failure."""
         try:
-            self._site.client("cloudformation", self._region).signal_resource(
+            self._client("cloudformation").signal_resource(
                 StackName=self._environment["TORCHLIFT_STACK"],
                 LogicalResourceId=self._environment["TORCHLIFT_RESOURCE"],
                 UniqueId=self.id,
@@ -191,3 +203,17 @@ class FleetInstance:
             )
         except Exception as error:
             log.warning("instance %s: the stack takes no signal: %s", self.id, error)
+
+
+def _fetch(s3: Any, bucket: str, prefix: str, folder: Path) -> None:
+    """Copy a result. Raises BootFailed when it is none."""
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    keys = [one["Key"] for page in pages for one in page.get("Contents", ())]
+    if f"{prefix}manifest.json" not in keys:
+        raise BootFailed(f"the serving image would lack its model: there is no s3://{bucket}/{prefix}manifest.json")
+    partial = folder.with_suffix(".partial")
+    for key in keys:
+        path = partial / key.removeprefix(prefix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        s3.download_file(bucket, key, str(path))
+    partial.rename(folder)

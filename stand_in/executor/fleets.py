@@ -58,7 +58,7 @@ class Fleets:
                 for instance in present:
                     if group is not None and instance not in running:
                         try:
-                            running[instance] = self._instance(region, instance, group.user_data)
+                            running[instance] = self._instance(region, instance, group)
                         except NoJobEnvironment as error:
                             log.error("instance %s: %s", instance, error)
                             continue
@@ -93,9 +93,11 @@ class Fleets:
             self._doors.clear()
         together([*(one.stop for one in running), *(door.close for door in doors)])
 
-    def _instance(self, region: str, instance: str, user_data: str) -> FleetInstance:
-        environment = from_user_data(user_data, mark=FLEET_MARK)
-        return FleetInstance(site=self._site, region=region, instance_id=instance, environment=environment)
+    def _instance(self, region: str, instance: str, group: groups.Group) -> FleetInstance:
+        environment = from_user_data(group.user_data, mark=FLEET_MARK)
+        return FleetInstance(
+            site=self._site, region=region, instance_id=instance, environment=environment, role=group.role
+        )
 
     def _end(self, instance: FleetInstance) -> None:
         instance.in_service = False

@@ -16,9 +16,7 @@ SIGNAL_SECONDS = 120
 class InstanceRun:
     """`live()` blocks until the instance has ended itself, or was ended from outside by `stop()`."""
 
-    def __init__(
-        self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str], role: str = ""
-    ) -> None:
+    def __init__(self, *, site: Site, region: str, instance_id: str, environment: Mapping[str, str], role: str) -> None:
         self._site = site
         self._region = region
         self._instance_id = instance_id

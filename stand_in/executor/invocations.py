@@ -34,12 +34,14 @@ class Invocation:
     """What the caller gets, and how it came about.
 
     :param variant: empty when no variant was asked
+    :param role: with which its container was made
     :param status: the container's HTTP status; 0 when it did not answer in time
     :param seconds: that the container took
     """
 
     answer: Answer
     variant: str = ""
+    role: str = ""
     status: int = 0
     seconds: float = 0.0
 
@@ -78,6 +80,7 @@ class Runtime:
                 region=region,
                 endpoint=name,
                 variant=done.variant,
+                role=done.role,
                 request=Content(type=headers.get("Content-Type", ""), body=body),
                 answer=Content(type=done.content_type, body=done.answer.body),
             )
@@ -117,7 +120,8 @@ def invoke(live: Fleet, *, region: str, name: str, headers: Mapping[str, str], b
         told = Answer(status=200, body=answer.body, headers={**back, INVOKED_VARIANT: variant.name})
         if status >= 400:
             told = _model_error(region, name, status, answer.body.decode(errors="replace"))
-    return Invocation(answer=told, variant=variant.name, status=status, seconds=seconds)
+    role = variant.server.container.role
+    return Invocation(answer=told, variant=variant.name, role=role, status=status, seconds=seconds)
 
 
 def _model_error(region: str, name: str, status: int, original: str) -> Answer:

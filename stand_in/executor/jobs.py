@@ -42,9 +42,9 @@ class JobRun:
     environment: Mapping[str, str]
     number: str
     """What tells this run from others of the same job: a build's or an instance's id."""
-    extra: Mapping[str, str] = field(default_factory=dict)
-    role: str = ""
+    role: str
     """The role that the job's calls are made with, by name or ARN."""
+    extra: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float | None = None
     mode: str = "direct"
 

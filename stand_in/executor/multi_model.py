@@ -44,7 +44,7 @@ class MultiModel(ModelServer):
 
         self.models = ModelCache(
             container=_Memory(triton, memory_file(site, endpoint)),
-            store=_Volume(site, region=region, prefix=container.model_data_url, root=work / "models", record=record),
+            store=_Volume(site, region=region, container=container, root=work / "models", record=record),
             record=record,
             keep=container.cached,
         )
@@ -108,9 +108,9 @@ class _Memory:
 class _Volume:
     """Unpacked models below `root`, as SageMaker lays them: <hash>/model."""
 
-    def __init__(self, site: Site, *, region: str, prefix: str, root: Path, record: Record) -> None:
-        self._s3: Any = site.client("s3", region)
-        self._bucket, _, self._prefix = prefix.removeprefix("s3://").partition("/")
+    def __init__(self, site: Site, *, region: str, container: Container, root: Path, record: Record) -> None:
+        self._s3: Any = site.client("s3", region, role=container.role)
+        self._bucket, _, self._prefix = container.model_data_url.removeprefix("s3://").partition("/")
         self._root = root
         self._record = record
 

@@ -41,12 +41,14 @@ class Container:
     """What a variant and its SageMaker Model say about the container.
 
     :param model_data_url: a prefix when `multi_model`
+    :param role: the ARN of the execution role, with which SageMaker fetches image and model data
     :param cached: false when a multi-model container is to load and unload a model for each invocation
     """
 
     model: str
     image: str
     model_data_url: str
+    role: str
     environment: Mapping[str, str]
     variant: str = ""
     multi_model: bool = False

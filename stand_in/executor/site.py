@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stand_in.clients import Clients
-from stand_in.environment import isolated_environment
+from stand_in.environment import NOBODY, isolated_environment
 from stand_in.executor.state import Registry
 
 
@@ -40,15 +40,24 @@ class Site:
 
         return application
 
-    def environment(self, region: str, *, role: str = "") -> dict[str, str]:
-        """Variables for a child that may reach the stand-in and nothing else, with a role's credentials."""
+    def environment(self, region: str, *, role: str) -> dict[str, str]:
+        """Variables for a child that may reach the stand-in and nothing else, with the credentials of its role.
+
+        :param role: name or ARN; an empty one, of a program that AWS would give no role, may do nothing
+        """
         home = self.state_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
-        return isolated_environment(base_url=self.base_url, region=region, root=self.repo_root, home=home, role=role)
+        return isolated_environment(
+            base_url=self.base_url, region=region, root=self.repo_root, home=home, role=role or NOBODY
+        )
 
-    def client(self, service: str, region: str, *, role: str = "") -> Any:
-        """A boto3 client that can only reach the stand-in; one per service, region and role, shared by threads."""
-        return self._clients.get(service, region, role=role)
+    def client(self, service: str, region: str, *, role: str) -> Any:
+        """A boto3 client for what is done with a role, as in `environment`; shared by threads."""
+        return self._clients.get(service, region, role=role or NOBODY)
+
+    def own_client(self, service: str, region: str) -> Any:
+        """A boto3 client for what the stand-in does itself, which needs no permission; shared by threads."""
+        return self._clients.get(service, region)
 
     def log_path(self, name: str) -> Path:
         """A new log file's path: numbered, so that a list of the folder tells the order."""

@@ -45,7 +45,7 @@ def start(site: Site, *, region: str, endpoint: str, container: Container) -> To
     scratch = _scratch(site)
     try:
         model = scratch / "base" / "model"
-        model_data.fetch(site, region, container.model_data_url, model)
+        model_data.fetch(site, region, container, model)
         return _start(site, interpreter, scratch, region=region, endpoint=endpoint, container=container)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -59,7 +59,7 @@ def _start(site: Site, work: Path, *, region: str, endpoint: str, container: Con
     single = None if container.multi_model else work / "model"
     probe = b""
     if single is not None:
-        model_data.fetch(site, region, container.model_data_url, single)
+        model_data.fetch(site, region, container, single)
         probe = request_for(single / triton.default_model(single, container.environment))
     (work / "scratch").mkdir()
     server = triton.start(

@@ -13,6 +13,8 @@ from typing import Any
 from stand_in.access.policies import Need, applies
 
 LIST = Path(__file__).with_name("spare_permissions.toml")
+WORKLOADS = ("sentiment", "question-answering", "text-encoding")
+"""Whose deploy tests hold the list."""
 MADE_UP = (
     (re.compile(r"\b(sg|subnet|vpc)-[0-9a-f]+"), r"\1"),
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<id>"),
@@ -45,6 +47,8 @@ class Spare:
     actions: tuple[str, ...]
     resources: str
     reason: str
+    workloads: tuple[str, ...] = WORKLOADS
+    """In whose cycle they are granted and not used."""
     sometimes: bool = False
     """Whether a cycle may happen to use them: then their use does not make the entry needless."""
 
@@ -56,6 +60,25 @@ class Spare:
         )
 
 
+def check(access: Mapping[str, Any], workload: str, *, calls: int, roles: Sequence[str]) -> None:
+    """Hold what the stand-in recorded of a workload's whole cycle against the policies and the list.
+
+    :param calls: how many different ones there were at least
+    :param roles: parts of names of roles that called something
+    """
+    # The bootstrap's roles are not ours.
+    ours = {name: statements for name, statements in access["roles"].items() if not name.startswith("cdk-")}
+    access = {**access, "roles": ours}
+    print(f"{len(access['calls'])} different calls of {len(ours)} roles")
+    callers = {call["role"] for call in access["calls"]}
+    assert len(access["calls"]) >= calls
+    assert [role for role in roles if not any(role in caller for caller in callers)] == []
+    assert refused(access) == []
+    spare, entries = unused(access), [one for one in spare_list() if workload in one.workloads]
+    assert unexplained(spare, entries) == []
+    assert needless(spare, entries) == []
+
+
 def spare_list() -> list[Spare]:
     """The written list."""
     rows = tomllib.loads(LIST.read_text())["spare"]
@@ -65,6 +88,7 @@ def spare_list() -> list[Spare]:
             actions=tuple(row["actions"]),
             resources=row.get("resources", "*"),
             reason=row["reason"],
+            workloads=tuple(row.get("workloads", WORKLOADS)),
             sometimes=row.get("sometimes", False),
         )
         for row in rows

@@ -20,7 +20,7 @@ from stand_in.demo.without import without_section
 from stand_in.executor import triton
 from stand_in.session import StandIn, run, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
-from tests.deploy import tiny
+from tests.deploy import permissions, tiny
 from tests.deploy.trap import Trap
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,7 +114,13 @@ def test_what_is_wrong_is_told_and_harms_nobody(deployment: Deployment) -> None:
 
 
 def test_destroy_leaves_nothing(deployment: Deployment) -> None:
+    deployment.aws.get("/_torchlift/access")  # takes note of the roles that are there
     deployment.cdk.destroy()
     delete_bootstrap(deployment.aws)
     assert leftovers(deployment.before, snapshot(deployment.aws)).found == []
     assert deployment.aws.get("/_torchlift/state")["processes"] == []
+
+
+def test_roles_were_allowed_every_call_and_each_spare_permission_has_a_reason(deployment: Deployment) -> None:
+    roles = ("StartJobRole", "ImageRole", "EngineAccessRole", "ExecutionRole")
+    permissions.check(deployment.aws.get("/_torchlift/access"), "text-encoding", calls=30, roles=roles)

@@ -18,6 +18,7 @@ from stand_in.demo.cdk import Cdk
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import leftovers, snapshot
+from tests.deploy import permissions
 from tests.deploy.trap import Trap
 from tests.model_code.question_answering.tiny_qa import write_model
 
@@ -105,8 +106,12 @@ def test_from_nothing_to_nothing(tmp_path: Path, root: Path, sprung_trap: Trap) 
         assert first["instance"] != second["instance"]
         assert {ask(aws)["model"] for _ in range(8)} == {"model_0", "model_1"}
 
+        aws.get("/_torchlift/access")  # takes note of the roles that are there
         cdk.destroy()
         delete_bootstrap(aws)
         left = leftovers(before, snapshot(aws))
         assert left.found == []
         assert aws.get("/_torchlift/state")["processes"] == []
+
+        roles = ("StartJobRole", "ImageRole", "CompileRole", "ModelsRole", "FleetAccessRole")
+        permissions.check(aws.get("/_torchlift/access"), "question-answering", calls=50, roles=roles)

@@ -70,7 +70,7 @@ class World:
     mailbox: Mailbox
 
     def client(self, service: str) -> Any:
-        return self.executor.site.client(service, REGION)
+        return self.executor.site.own_client(service, REGION)
 
     def put(self, bucket: str, key: str, body: bytes) -> str:
         client = self.client("s3")
