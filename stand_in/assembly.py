@@ -43,7 +43,7 @@ def assemble(
     hooks = Hooks()
     hooks_jobs.install(hooks, executor)
     moto = executor.site.locked(DomainDispatcherApplication(create_backend_app))
-    record = Record(executor.site.moto_lock)
+    record = Record(executor.site.moto_lock, stack_of=cloudformation.stack_id)
     application = Application(moto=moto, cloudformation=cloudformation, hooks=hooks, record=record)
     application.page("/_torchlift/access", record.page)
     application.page("/_torchlift/state", lambda _: executor.state())

@@ -73,20 +73,24 @@ Keys = Callable[[str, str], str | None]
 """(service, name of a bucket or topic) → ARN of the key that encrypts it, or None."""
 Groups = Callable[[str], str]
 """Instance id → name of its Auto Scaling group."""
+Stacks = Callable[[str], str | None]
+"""Name of a stack → its id, or None when there is no such stack."""
 
 
 class UnknownCall(LookupError):
     """A call whose permission is not written down; the message says where to do it."""
 
 
-def needs(request: Request, *, region: str, account: str, key_of: Keys, group_of: Groups) -> list[Need]:
+def needs(
+    request: Request, *, region: str, account: str, key_of: Keys, group_of: Groups, stack_of: Stacks
+) -> list[Need]:
     """The permissions that a request needs. Raises UnknownCall."""
     done = operation(request)
     if (request.service, done.name) in FREE:
         return []
     if request.service == "s3":
         return list(_s3(request, done, region, key_of))
-    return list(_others(request.service, done, region, account, key_of, group_of))
+    return list(_others(request.service, done, region, account, key_of, group_of, stack_of))
 
 
 def _s3(request: Request, done: Operation, region: str, key_of: Keys) -> Iterator[Need]:
@@ -114,7 +118,9 @@ def _s3(request: Request, done: Operation, region: str, key_of: Keys) -> Iterato
     yield from _key("s3", bucket, S3_KEY_ACTIONS.get(done.name, ()), region, key_of)
 
 
-def _others(service: str, done: Operation, region: str, account: str, key_of: Keys, group_of: Groups) -> Iterator[Need]:
+def _others(
+    service: str, done: Operation, region: str, account: str, key_of: Keys, group_of: Groups, stack_of: Stacks
+) -> Iterator[Need]:
     action = f"{PREFIXES.get(service, service)}:{done.name}"
     parameters: dict[str, Any] = dict(done.parameters)
     if action == "codebuild:BatchGetBuilds":
@@ -129,11 +135,15 @@ def _others(service: str, done: Operation, region: str, account: str, key_of: Ke
         raise UnknownCall(f"{action} has no resource in stand_in/access/needs.py")
     if action == "autoscaling:TerminateInstanceInAutoScalingGroup":
         parameters["group"] = group_of(parameters["InstanceId"])
-    parameters = {name: value.lstrip("/") if isinstance(value, str) else value for name, value in parameters.items()}
+    if service == "ssm":
+        # The name of a parameter begins with a slash, which its ARN has already; a log group's ARN keeps its own.
+        parameters["Name"] = parameters["Name"].lstrip("/")
     resource = ARNS[action].format_map(_Lenient(parameters))
-    if service == "cloudformation" and str(parameters.get("StackName", "")).startswith("arn:"):
-        resource = parameters["StackName"]
-    elif "::" in resource:
+    if service == "cloudformation":
+        # Policies name a stack by its id, which no name tells.
+        name = str(parameters.get("StackName", ""))
+        resource = name if name.startswith("arn:") else stack_of(name) or resource
+    if "::" in resource:
         kind, _, rest = resource.partition("::")
         resource = f"arn:aws:{kind}:{region}:{parameters.get('registryId', account)}:{rest}"
     yield Need(action=action, resource=resource)

@@ -19,10 +19,12 @@ from stand_in.environment import ACCOUNT, role_of_access_key
 
 
 class Record:
-    """What was called; `lock` is moto's."""
+    """What was called."""
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.RLock, *, stack_of: Callable[[str, str], str | None]) -> None:
+        """Take moto's lock, and what tells the id of a stack of a name and a region."""
         self._moto_lock = lock
+        self._stack_of = stack_of
         self._lock = threading.Lock()
         self._calls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self._roles: dict[str, list[Statement]] = {}
@@ -46,7 +48,14 @@ class Record:
         with self._moto_lock:
             statements = statements_of(role)
             try:
-                found = needs(request, region=scope[2], account=ACCOUNT, key_of=_key_of(scope[2]), group_of=_group_of)
+                found = needs(
+                    request,
+                    region=scope[2],
+                    account=ACCOUNT,
+                    key_of=_key_of(scope[2]),
+                    group_of=_group_of,
+                    stack_of=lambda name: self._stack_of(name, scope[2]),
+                )
                 verdicts = [(need, allowed(statements, need), "") for need in found]
             except (UnknownCall, UnknownCondition) as error:
                 unknown = Need(action=f"{service}:?", resource=request.path)

@@ -53,6 +53,11 @@ class Account:
         """A stack by name or id. Raises TemplateError for one that does not exist."""
         return self._existing(name, region)
 
+    def stack_id(self, name: str, region: str) -> str | None:
+        """The id of the stack that has this name now, or None."""
+        found = self._find(name, region)
+        return found.id if found else None
+
     def inventory(self) -> dict[str, str]:
         """The stacks that exist, for the sweep."""
         with self._lock:

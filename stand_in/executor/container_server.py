@@ -64,7 +64,7 @@ def start(
     work = Path(tempfile.mkdtemp(dir=parent, prefix="container-"))
     try:
         docker("pull", "--quiet", container.image)
-        model_data.fetch(site, region, container.model_data_url, work / "model")
+        model_data.fetch(site, region, container, work / "model")
         ports = free_ports(5)
         name = f"torchlift-{endpoint}-{ports[0]}"
         variables = {**container.environment, **addresses(ports), "SAGEMAKER_REGION": region}

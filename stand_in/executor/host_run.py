@@ -93,7 +93,7 @@ class HostRun:
         if not self._stopped.is_set():
             # An instance that is off counts as lost.
             with suppress(Exception):
-                self._site.client("ec2", self._region).terminate_instances(InstanceIds=[self._instance_id])
+                self._site.own_client("ec2", self._region).terminate_instances(InstanceIds=[self._instance_id])
 
     def stop(self) -> None:
         """The instance is gone: shut the host down, as far as it does so in time."""

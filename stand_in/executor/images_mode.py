@@ -91,7 +91,7 @@ class Images:
         self._registry.stop()
 
     def _serve(self, site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
-        machine = self._machine(site.environment(region))
+        machine = self._machine(site.environment(region, role=container.role))
         return container_server.start(site, region=region, endpoint=endpoint, container=container, machine=machine)
 
     def _remove(self, containers: str) -> None:

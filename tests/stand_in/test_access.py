@@ -121,11 +121,17 @@ def test_which_operation_a_request_is(request_: Request, name: str) -> None:
 
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/k"
+STACK = "arn:aws:cloudformation:eu-west-1:123456789012:stack/a-stack/6d4a"
 
 
 def needed(request: Request, *, key: str | None = None) -> list[tuple[str, str]]:
     found = needs(
-        request, region="eu-west-1", account="123456789012", key_of=lambda *_: key, group_of=lambda _: "a-group"
+        request,
+        region="eu-west-1",
+        account="123456789012",
+        key_of=lambda *_: key,
+        group_of=lambda _: "a-group",
+        stack_of={"a-stack": STACK}.get,
     )
     return [(need.action, need.resource) for need in found]
 
@@ -134,6 +140,20 @@ def called(service: str, action: str, **parameters: Any) -> Request:
     headers = {"X-Amz-Target": f"Some.{action}"}
     body = json.dumps(parameters).encode()
     return Request(service=service, method="POST", path="/", query="", headers=headers, body=body)
+
+
+def test_the_slash_of_a_log_group_stays_and_that_of_a_parameter_goes() -> None:
+    """As IAM's ARNs of the two have it."""
+    put = called("logs", "PutLogEvents", logGroupName="/torchlift/a", logStreamName="b")
+    assert needed(put)[0][1] == "arn:aws:logs:eu-west-1:123456789012:log-group:/torchlift/a:log-stream:b"
+    (read,) = needed(called("ssm", "GetParameter", Name="/torchlift/a"))
+    assert read[1] == "arn:aws:ssm:eu-west-1:123456789012:parameter/torchlift/a"
+
+
+def test_a_stack_is_named_by_its_id() -> None:
+    body = b"Action=SignalResource&StackName=a-stack&LogicalResourceId=Group&UniqueId=i-1&Status=SUCCESS"
+    signal = Request(service="cloudformation", method="POST", path="/", query="", headers={}, body=body)
+    assert needed(signal) == [("cloudformation:SignalResource", STACK)]
 
 
 def test_reading_what_a_customers_key_encrypts_needs_the_key() -> None:
@@ -244,7 +264,7 @@ def test_every_entry_of_the_list_has_a_reason() -> None:
 
 
 def test_a_statement_that_an_update_took_away_still_counts_as_used() -> None:
-    record = Record(threading.RLock())
+    record = Record(threading.RLock(), stack_of=lambda *_: None)
     old, new = {**READ, "Resource": "arn:aws:s3:::old-1/*"}, {**READ, "Resource": "arn:aws:s3:::old-2/*"}
     record._remember("role", [old])
     record._remember("role", [old, new])
