@@ -17,12 +17,14 @@ ROLE_MARK = "role."
 """Before a role's name, in the access key id of what runs with the role: so its calls can be told."""
 NOBODY = "nobody"
 """In the place of a role, of a program that has none: nothing is allowed to it, so each of its calls is refused."""
+ADMINISTRATOR = "testing"
+"""Access key id of whoever deploys and operates, and of the stand-in itself: all is allowed to them."""
 
 
 def access_key_of_role(role: str) -> str:
-    """The access key id of a role, by name or ARN; of nobody in particular for an empty one."""
+    """The access key id of a role, by name or ARN; the administrator's for an empty one."""
     name = role.rpartition("/")[2]
-    return f"{ROLE_MARK}{name}" if name else "testing"
+    return f"{ROLE_MARK}{name}" if name else ADMINISTRATOR
 
 
 def role_of_access_key(access_key: str) -> str:

@@ -44,8 +44,10 @@ class Application:
         path = environ["PATH_INFO"]
         if path.startswith("/_torchlift/"):
             return self._own(environ, start_response, path)
-        if self._record is not None:
-            self._record.see(environ, lambda: _read_body(environ), _headers(environ))
+        if self._record is not None and not path.startswith("/moto-api/"):
+            refused = self._record.see(environ, lambda: _read_body(environ), _headers(environ))
+            if refused is not None:
+                return _send(start_response, refused)
         service, region = _signed_for(environ.get("HTTP_AUTHORIZATION", ""))
         if service != "cloudformation" and not self._hooks.wants(service):
             return self._moto(environ, start_response)

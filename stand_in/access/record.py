@@ -1,21 +1,27 @@
-"""Every call that a role makes, with the verdict of its policies at that moment."""
+"""Every call that a role makes, with the verdict of its policies at that moment, which the stand-in holds to."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from moto.autoscaling.models import autoscaling_backends
 from moto.iam.models import iam_backends
 from moto.s3.models import s3_backends
 from moto.sns.models import sns_backends
+from moto.sts.models import sts_backends
 
 from stand_in.access.needs import UnknownCall, needs
 from stand_in.access.operations import Request
 from stand_in.access.policies import Need, Statement, UnknownCondition, allowed
-from stand_in.environment import ACCOUNT, role_of_access_key
+from stand_in.access.refusals import refusal
+from stand_in.environment import ACCOUNT, ADMINISTRATOR, role_of_access_key
+from stand_in.hooks import Answer
+
+BOOTSTRAP = "cdk-"
+"""Before the names of the bootstrap's roles, which the CDK CLI assumes and an account's administrator answers for."""
 
 
 class Record:
@@ -29,13 +35,14 @@ class Record:
         self._calls: dict[tuple[str, str, str, str], dict[str, Any]] = {}
         self._roles: dict[str, list[Statement]] = {}
 
-    def see(self, environ: Mapping[str, Any], read_body: Callable[[], bytes], headers: Mapping[str, str]) -> None:
-        """Note a request; one that no role signed is nobody's business."""
-        scope = headers.get("Authorization", "").partition("Credential=")[2].split(",")[0].split("/")
-        role = role_of_access_key(scope[0])
-        if not role or len(scope) < 5:
-            return
-        query, service = environ.get("QUERY_STRING", ""), scope[3]
+    def see(
+        self, environ: Mapping[str, Any], read_body: Callable[[], bytes], headers: Mapping[str, str]
+    ) -> Answer | None:
+        """Note a request, unless an administrator made it; returns AWS's refusal of one that is not allowed."""
+        key, region, service = _signed(headers.get("Authorization", ""))
+        role, query = role_of_access_key(key) or _role_of_session(key), environ.get("QUERY_STRING", "")
+        if key == ADMINISTRATOR or role.startswith(BOOTSTRAP):
+            return None
         request = Request(
             service=service,
             method=environ["REQUEST_METHOD"],
@@ -45,25 +52,38 @@ class Record:
             # Objects are not read: what S3 does is told by the path, but for the list of what is to be deleted.
             body=read_body() if service != "s3" or query.startswith("delete") else b"",
         )
-        with self._moto_lock:
-            statements = statements_of(role)
-            try:
-                found = needs(
-                    request,
-                    region=scope[2],
-                    account=ACCOUNT,
-                    key_of=_key_of(scope[2]),
-                    group_of=_group_of,
-                    stack_of=lambda name: self._stack_of(name, scope[2]),
-                )
-                verdicts = [(need, allowed(statements, need), "") for need in found]
-            except (UnknownCall, UnknownCondition) as error:
-                unknown = Need(action=f"{service}:?", resource=request.path)
-                verdicts = [(unknown, False, str(error))]
+        if role:
+            with self._moto_lock:
+                statements = statements_of(role)
+                verdicts = self._verdicts(request, region, statements)
+        else:
+            problem = f"no role has the access key {key}" if key else "it is not signed"
+            unknown = Need(action=f"{service or '?'}:?", resource=request.path)
+            role, statements, verdicts = key or "unsigned", [], [(unknown, False, problem)]
         with self._lock:
             self._remember(role, statements)
             for need, verdict, problem in verdicts:
                 self._note(role, need, verdict, problem)
+        for need, verdict, problem in verdicts:
+            if not verdict:
+                read_body()  # or it would be taken for the connection's next request
+                return refusal(request, _message(role, need, problem))
+        return None
+
+    def _verdicts(self, request: Request, region: str, statements: Sequence[Statement]) -> list[tuple[Need, bool, str]]:
+        """What the request needs, whether the statements allow it, and what is wrong besides."""
+        try:
+            found = needs(
+                request,
+                region=region,
+                account=ACCOUNT,
+                key_of=_key_of(region),
+                group_of=_group_of,
+                stack_of=lambda name: self._stack_of(name, region),
+            )
+            return [(need, allowed(statements, need), "") for need in found]
+        except (UnknownCall, UnknownCondition) as error:
+            return [(Need(action=f"{request.service}:?", resource=request.path), False, str(error))]
 
     def _note(self, role: str, need: Need, verdict: bool, problem: str) -> None:
         key = (role, need.action, need.resource, json.dumps(need.context, sort_keys=True))
@@ -99,6 +119,24 @@ class Record:
     def _remember(self, role: str, statements: list[Statement]) -> None:
         known = self._roles.setdefault(role, [])
         known += [statement for statement in statements if statement not in known]
+
+
+def _signed(authorization: str) -> tuple[str, str, str]:
+    """(access key id, region, service) of a signature of version 4; empty where there is none."""
+    scope = authorization.partition("Credential=")[2].split(",")[0].strip().split("/")
+    return (scope[0], scope[2], scope[3]) if len(scope) >= 5 else ("", "", "")
+
+
+def _role_of_session(access_key: str) -> str:
+    """The role that was assumed for this key; empty when there is none."""
+    session = sts_backends[ACCOUNT]["aws"].get_assumed_role_from_access_key(access_key)
+    return str(session.role_arn).rpartition("/")[2] if session is not None else ""
+
+
+def _message(role: str, need: Need, problem: str) -> str:
+    who = f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/stand-in"
+    why = problem or f"no identity-based policy allows the {need.action} action"
+    return f"User: {who} is not authorized to perform: {need.action} on resource: {need.resource} because {why}"
 
 
 def statements_of(role: str) -> list[Statement]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.deploy.trap import Trap, trap
 
+pytest.register_assert_rewrite("tests.deploy.permissions")
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -53,6 +53,16 @@ class Cycle:
     def jobs(self) -> list[tuple[str, str, str]]:
         return [(job["job"], job["hash"], job["state"]) for job in self.aws.get("/_torchlift/state")["jobs"]]
 
+    def calls(self) -> list[dict[str, Any]]:
+        """What roles called so far, with how often."""
+        made: list[dict[str, Any]] = self.aws.get("/_torchlift/access")["calls"]
+        return made
+
+    def processes(self) -> list[dict[str, Any]]:
+        """What the stand-in runs now."""
+        running: list[dict[str, Any]] = self.aws.get("/_torchlift/state")["processes"]
+        return running
+
     def templates(self) -> dict[str, str]:
         cloudformation = self.aws.client("cloudformation")
         return {
@@ -162,9 +172,11 @@ def test_every_property_arrived(cycle: Cycle) -> None:
 def test_a_second_look_finds_nothing_to_do(cycle: Cycle) -> None:
     printed = cycle.cdk.diff()
     assert "Number of stacks with differences: 0" in printed
-    before = cycle.jobs()
+    before, calls, processes = cycle.jobs(), cycle.calls(), cycle.processes()
     cycle.cdk.deploy()
     assert cycle.jobs() == before
+    # No function, job or server was started, and those that run made no call.
+    assert cycle.calls() == calls and cycle.processes() == processes
 
 
 def test_a_hyperparameter_reruns_training_and_what_depends_on_it(cycle: Cycle) -> None:

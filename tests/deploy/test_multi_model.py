@@ -122,5 +122,5 @@ def test_destroy_leaves_nothing(deployment: Deployment) -> None:
 
 
 def test_roles_were_allowed_every_call_and_each_spare_permission_has_a_reason(deployment: Deployment) -> None:
-    roles = ("StartJobRole", "ImageRole", "EngineAccessRole", "ExecutionRole")
+    roles = ("StartJobRole", "TritonRole", "BuilderRole", "EngineAccessRole", "ExecutionRole", "VerifyFunctionRole")
     permissions.check(deployment.aws.get("/_torchlift/access"), "text-encoding", calls=30, roles=roles)

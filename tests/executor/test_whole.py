@@ -18,8 +18,12 @@ JOB = "sleep 61 &\nsetsid sleep 62 &\npython3 -m http.server --bind 127.0.0.1 0 
 
 
 def start_build(client: Any) -> None:
-    """A build of a job of the table, whose bundle brings a script of its own."""
-    s3, codebuild = client("s3"), client("codebuild")
+    """A build of a job of the table, whose bundle brings a script of its own, which its role may read."""
+    iam, s3, codebuild = client("iam"), client("s3"), client("codebuild")
+    reads = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::bundles/source.zip"}
+    document = {"Version": "2012-10-17", "Statement": [reads]}
+    iam.create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
+    iam.put_role_policy(RoleName="r", PolicyName="reads", PolicyDocument=json.dumps(document))
     s3.create_bucket(Bucket="bundles", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="bundles", Key="source.zip", Body=zip_of({"scripts/run_job.sh": JOB}))
     codebuild.create_project(
@@ -35,7 +39,6 @@ def start_build(client: Any) -> None:
 
 def start_function(client: Any) -> None:
     """A function that does not end, invoked by a thread of ours."""
-    client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=TRUST)
     client("logs").create_log_group(logGroupName="/aws/lambda/f")
     code = "import time\ndef handler(event, context):\n    time.sleep(60)\n"
     client("lambda").create_function(

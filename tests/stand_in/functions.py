@@ -25,7 +25,9 @@ def note(event):
     import os, time
     bucket = os.environ["BUCKET"]
     url = f"{os.environ['AWS_ENDPOINT_URL']}/{bucket}/{time.time_ns():020d}"
-    headers = {"Content-Type": "application/json"}
+    # Signed as an administrator would: the function's role is not what these tests look at, and boto3 loads for long.
+    signature = "AWS4-HMAC-SHA256 Credential=testing/20260101/us-west-2/s3/aws4_request, SignedHeaders=, Signature="
+    headers = {"Content-Type": "application/json", "Authorization": signature}
     request = urllib.request.Request(url, data=json.dumps(event).encode(), method="PUT", headers=headers)
     urllib.request.urlopen(request, timeout=10)
 '''

@@ -35,6 +35,9 @@ def drained(stacks: Stacks, group: str) -> dict[str, Any]:
     bucket = upload(stacks, "")
     stacks.aws.client("s3").put_object(Bucket=bucket, Key="code.zip", Body=packed.getvalue())
     made = function(bucket, Handler="torchlift.handlers.drain_interfaces.handler.handle", Timeout=100)
+    looks = {"Effect": "Allow", "Action": "ec2:DescribeNetworkInterfaces", "Resource": "*"}
+    policy = {"PolicyName": "looks", "PolicyDocument": {"Version": "2012-10-17", "Statement": [looks]}}
+    made["Role"]["Properties"] = {**made["Role"]["Properties"], "Policies": [policy]}
     return {
         **made,
         "Drained": {
