@@ -17,7 +17,7 @@ from stand_in.demo.cdk import Cdk, CdkFailed
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import Inventory, leftovers, snapshot
-from tests.deploy import changes, tiny
+from tests.deploy import changes, permissions, tiny
 from tests.stacks.synthesis import edited
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -236,3 +236,7 @@ def test_destroy_leaves_nothing(world: World) -> None:
     world.cdk.destroy()
     delete_bootstrap(world.aws)
     assert leftovers(world.before, snapshot(world.aws)).found == []
+    access = world.aws.get("/_torchlift/access")
+    written = {call["role"] for call in access["calls"] if "/captured/" in call["resource"]}
+    assert written and all("ExecutionRole" in role for role in written)
+    assert permissions.refused(access) == []
