@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build and push this image. Environment: BASE_IMAGE, TORCHLIFT_PLATFORM (linux/amd64), TORCHLIFT_RESULT
-# (ecr://registry/repository:tag), TORCHLIFT_HOME (the build context), and TORCHLIFT_TRACE_HASH: the traced model, which
-# lies in the work folder's inputs/model, becomes /opt/torchlift/models/<that hash> of the image.
+# (ecr://registry/repository:tag), TORCHLIFT_HOME (the source bundle, or a checkout), and TORCHLIFT_TRACE_HASH: the traced
+# model, which lies in the work folder's inputs/model, becomes /opt/torchlift/models/<that hash> of the image.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${TORCHLIFT_TRACE_HASH:?}"
@@ -10,11 +10,16 @@ model="${TORCHLIFT_WORK:-$PWD}/inputs/model"
   echo "torchlift: $model has no model.json: it is no traced model" >&2
   exit 1
 }
-export TORCHLIFT_HOME=${TORCHLIFT_HOME:-$(cd "$here/../.." && pwd)}
+home=${TORCHLIFT_HOME:-$(cd "$here/../.." && pwd)}
 export TORCHLIFT_IMAGE_DIR=${TORCHLIFT_IMAGE_DIR:-containers/$(basename "$here")}
-rm -rf "$TORCHLIFT_HOME/models"
-mkdir -p "$TORCHLIFT_HOME/models"
+# A build context of its own: nothing is written where the source lies, which may be a checkout.
+TORCHLIFT_HOME=$(mktemp -d)
+export TORCHLIFT_HOME
+trap 'rm -rf "$TORCHLIFT_HOME"' EXIT
+mkdir -p "$TORCHLIFT_HOME/$TORCHLIFT_IMAGE_DIR" "$TORCHLIFT_HOME/models"
+cp -R "$home/$TORCHLIFT_IMAGE_DIR/." "$TORCHLIFT_HOME/$TORCHLIFT_IMAGE_DIR"
+cp -R "$home/model_code" "$TORCHLIFT_HOME"
 cp -R "$model" "$TORCHLIFT_HOME/models/$TORCHLIFT_TRACE_HASH"
 # The fleet's user is nobody of this machine.
 chmod -R a+rX "$TORCHLIFT_HOME/models"
-exec bash "$here/../../scripts/build_image.sh" "$@"
+bash "$here/../../scripts/build_image.sh" "$@"

@@ -7,8 +7,10 @@ script makes of the pushed manifest, is real.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,7 @@ printf '%s\\n' "$*" >>"{bench.folder}/docker.log"
 case "$*" in
   "buildx version") exit {0 if buildx else 1} ;;
   login*) cat >"{bench.folder}/password" ;;
+  *build*) (cd "${{!#}}" && find . -type f >"{bench.folder}/context") ;;
   push*) aws ecr put-image --repository-name {name} --image-tag "${{2##*:}}" \\
     --image-manifest "file://{bench.folder}/pushed.json" --image-manifest-media-type {media_type} >/dev/null ;;
 esac
@@ -53,6 +56,10 @@ def build(bench: Workbench, repository: str, *arguments: str) -> subprocess.Comp
         TORCHLIFT_PLATFORM="linux/arm64",
         BASE_IMAGE=BASE,
     )
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def calls(bench: Workbench) -> list[str]:
@@ -80,12 +87,15 @@ def test_every_image_is_built_whatever_the_modes_of_its_files(image: str, bench:
     """A zip or a checkout need not keep the executable bit: no script may rely on it."""
     docker(bench, repository)
     copy = bench.folder / "checkout"
-    for part in ("scripts", f"containers/{image}"):
+    for part in ("scripts", f"containers/{image}", "model_code"):
         shutil.copytree(REPO_ROOT / part, copy / part, copy_function=shutil.copyfile)
     (bench.work / "inputs/model").mkdir(parents=True)
     (bench.work / "inputs/model/model.json").write_text("{}")
     # As a person calls it in a checkout; a job's environment names both.
     del bench.environment["TORCHLIFT_HOME"]
+    scratch = bench.folder / "scratch"
+    scratch.mkdir()
+    before = files(copy)
     done = bench.run(
         str(copy / "containers" / image / "build.sh"),
         "--build-arg=EXTRA=1",
@@ -93,13 +103,19 @@ def test_every_image_is_built_whatever_the_modes_of_its_files(image: str, bench:
         TORCHLIFT_RESULT=f"ecr://{repository}:0123456789abcdef",
         TORCHLIFT_PLATFORM="linux/arm64",
         BASE_IMAGE=BASE,
+        TMPDIR=str(scratch),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = [call for call in calls(bench) if call.startswith("buildx build")]
-    assert f"--file {copy}/containers/{image}/Dockerfile" in built and built.endswith(f" --build-arg=EXTRA=1 {copy}")
+    folder = built.split()[-1]
+    assert f"--file {folder}/containers/{image}/Dockerfile" in built and built.endswith(f" --build-arg=EXTRA=1 {folder}")
+    context = (bench.folder / "context").read_text().split()
+    copied = re.findall(r"^COPY (\S+)", (copy / "containers" / image / "Dockerfile").read_text(), re.MULTILINE)
+    assert [part for part in copied if not any(f"{file}/".startswith(f"./{part}/") for file in context)] == []
     # Only the serving image of question answering has the model in it, by its hash.
-    model = copy / "models/fedcba9876543210/model.json"
-    assert model.exists() == (image == "question-answering-serving")
+    assert ("./models/fedcba9876543210/model.json" in context) == (image == "question-answering-serving")
+    assert files(copy) == before, "a build leaves the source as it was"
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_serving_image_without_its_model_is_not_built(bench: Workbench, repository: str) -> None:
