@@ -39,7 +39,7 @@ test-long: $(DEV) $(NODE) $(TORCHSERVE) $(TRITON) ## the long suites
 	python -m pytest tests -m "long and not images" -n 2 --dist loadfile --no-loadscope-reorder
 
 test-images: $(DEV) $(NODE) ## build, push, pull and run the images; needs root, buildah, podman, runc, skopeo, mmdebstrap, docker-registry
-	python -m pytest tests/containers -m images
+	python -m pytest tests/containers -m images -n 2 --dist loadfile --no-loadscope-reorder
 
 synth: $(SYNTH) $(NODE) ## synthesize one deployment: make synth DEPLOYMENT=prod
 	cdk synth --quiet --no-notices -c deployment="$(DEPLOYMENT)"

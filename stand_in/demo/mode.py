@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stand_in.images.readiness import CannotRunImages, require
+from stand_in.images.readiness import CannotRunImages, require, require_tools
 
 
 def sentence(mode: str) -> str:
@@ -14,10 +14,10 @@ def sentence(mode: str) -> str:
             "images that are built here; the other workloads run in direct mode"
         )
     try:
-        require()
+        require_tools()
     except CannotRunImages:
         return "direct, the default: jobs and servers are processes of this machine"
     return (
-        "direct, the default: jobs and servers are processes of this machine. It could run images, too: "
-        "make demo MODE=images"
+        "direct, the default: jobs and servers are processes of this machine. What builds and runs images is "
+        "installed, too: make demo MODE=images"
     )

@@ -6,6 +6,7 @@ docs/images.md. They are for this machine's architecture, whatever the real base
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ def known() -> list[str]:
 
 
 def look_alike(engine: Engine, repository: str, *, base: Mapping[str, str]) -> str:
-    """The look-alike's local name, made when it is not there.
+    """The look-alike's local name, made when it is not there, by one process at a time.
 
     Raises KeyError for a base image that has none, EngineError when it cannot be made.
     """
@@ -35,10 +36,13 @@ def look_alike(engine: Engine, repository: str, *, base: Mapping[str, str]) -> s
     folder = BASES / repository
     pins = sorted((REPO_ROOT / "requirements").glob("*.txt"))
     content = b"".join(path.read_bytes() for path in [*sorted(folder.iterdir()), *pins])
-    root = debian(engine, base=base)
-    tag = f"localhost/base-{repository}:{hashlib.sha256(root.encode() + content).hexdigest()[:16]}"
-    if not engine.exists(tag, base=base):
-        engine.build(REPO_ROOT, dockerfile=folder / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base)
+    with (engine.folder / "bases.lock").open("w") as lock:
+        # Whoever waits finds the layers that its own look-alike shares with this one.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        root = debian(engine, base=base)
+        tag = f"localhost/base-{repository}:{hashlib.sha256(root.encode() + content).hexdigest()[:16]}"
+        if not engine.exists(tag, base=base):
+            engine.build(REPO_ROOT, dockerfile=folder / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base)
     return tag
 
 
@@ -50,7 +54,16 @@ def debian(engine: Engine, *, base: Mapping[str, str]) -> str:
     sources = [str(path) for path in SOURCES[:1] if path.exists()]
     archive = engine.folder / "debian.tar"
     engine.call(
-        *("mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(archive), *sources),
+        # A root that a power failure spoils is made again: no need to write each file through.
+        *(
+            "mmdebstrap",
+            "--variant=minbase",
+            "--dpkgopt=force-unsafe-io",
+            f"--include={','.join(PACKAGES)}",
+            SUITE,
+            str(archive),
+            *sources,
+        ),
         base=base,
         timeout=900,
     )

@@ -15,9 +15,11 @@ from stand_in.images import engine, readiness
 
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that can run images."""
+    """A machine that can run images, or seems to."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(readiness, "missing_tools", list)
+    monkeypatch.setattr(readiness, "KERNEL", {})
+    monkeypatch.setattr(readiness, "_try_a_container", lambda: None)
 
 
 def test_direct_is_the_default_and_says_whether_there_is_another(able: None, monkeypatch: pytest.MonkeyPatch) -> None:
