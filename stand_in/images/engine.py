@@ -12,12 +12,14 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
 TOOLS = ("buildah", "podman", "runc", "skopeo", "mmdebstrap", "docker-registry")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
+CLEANING_UP_SECONDS = 20.0
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's name for it, inside the images."""
 
@@ -132,8 +134,20 @@ def control_groups(folder: Path) -> list[Path]:
 def remove_folder(folder: Path) -> None:
     """Delete a folder with engines in it, whose containers have ended, or one that is not there.
 
-    What is mounted below it goes first: killed tools leave mounts, and deleting must not reach through them.
+    What is mounted below it goes first: killed tools leave mounts, and deleting must not reach through them. When a
+    container has ended, podman still cleans up behind it for a moment, and may write what was just deleted.
     """
+    deadline = time.monotonic() + CLEANING_UP_SECONDS
+    while True:
+        try:
+            return _remove(folder)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _remove(folder: Path) -> None:
     for written in folder.glob("*/containers.conf"):
         for group in control_groups(written.parent):
             for path in sorted([group, *(path for path in group.rglob("*") if path.is_dir())], reverse=True):
