@@ -97,7 +97,9 @@ def deployed(tmp_path_factory: pytest.TempPathFactory, image_tools: None) -> Ite
     assert not (state / "images").exists()
     assert [path for name in ("jobs", "hosts", "servers") for path in (state / name).glob("*")] == []
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
-    assert [one.cmdline() for one in psutil.process_iter() if str(state) in " ".join(one.cmdline())] == []
+    # A process that ends meanwhile has no command any more.
+    commands = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
+    assert [command for command in commands if str(state) in command] == []
 
 
 def test_every_job_succeeds(deployed: Deployed) -> None:
