@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,17 +34,29 @@ def look_alike(engine: Engine, repository: str, *, base: Mapping[str, str]) -> s
     """
     if repository not in known():
         raise KeyError(f"no look-alike of '{repository}' in {BASES.name}/ (there are {', '.join(known())})")
-    folder = BASES / repository
-    pins = sorted((REPO_ROOT / "requirements").glob("*.txt"))
-    content = b"".join(path.read_bytes() for path in [*sorted(folder.iterdir()), *pins])
+    content = made_of(BASES / repository / "Dockerfile")
     with (engine.folder / "bases.lock").open("w") as lock:
         # Whoever waits finds the layers that its own look-alike shares with this one.
         fcntl.flock(lock, fcntl.LOCK_EX)
         root = debian(engine, base=base)
         tag = f"localhost/base-{repository}:{hashlib.sha256(root.encode() + content).hexdigest()[:16]}"
         if not engine.exists(tag, base=base):
-            engine.build(REPO_ROOT, dockerfile=folder / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base)
+            engine.build(
+                REPO_ROOT, dockerfile=BASES / repository / "Dockerfile", tag=tag, build_args={"DEBIAN": root}, base=base
+            )
     return tag
+
+
+def made_of(dockerfile: Path) -> bytes:
+    """The Dockerfile and all files that it copies from the repository, one after the other."""
+    text = dockerfile.read_text().replace("\\\n", " ")
+    copied = [
+        REPO_ROOT / word
+        for instruction in re.findall(r"^COPY (.+)$", text, re.MULTILINE)
+        for word in instruction.split()[:-1]
+        if not word.startswith("--")
+    ]
+    return b"".join(path.read_bytes() for path in [dockerfile, *copied])
 
 
 def debian(engine: Engine, *, base: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from settings import REPO_ROOT
-from settings.images import base_image
+from settings.images import BaseImage
 from stand_in.executor.processes import Child, spawn
 from stand_in.images.engine import Engine
 from stand_in.images.readiness import CannotRunImages, require
@@ -44,7 +44,7 @@ class Yard:
             aws_secret_access_key="testing",
         )
 
-    def image(self, name: str, *, base: str, platform: str = "linux/amd64", **environment: str) -> str:
+    def image(self, name: str, *, base: BaseImage, platform: str = "linux/amd64", **environment: str) -> str:
         """Build and push `containers/<name>` by its own build.sh, pull it back; its URI. Built once a session."""
         if name not in self.built:
             repository = f"{name}-{uuid.uuid4().hex[:8]}"
@@ -56,7 +56,7 @@ class Yard:
                 TORCHLIFT_RESULT=f"ecr://{uri}",
                 TORCHLIFT_HOME=str(REPO_ROOT),
                 TORCHLIFT_PLATFORM=platform,
-                BASE_IMAGE=base_image(base).uri(REGION),
+                BASE_IMAGE=base.uri(REGION),
                 **environment,
             )
             self.run("docker", "pull", "--quiet", uri)

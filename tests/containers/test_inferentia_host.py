@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 
 from settings import REPO_ROOT
+from settings.images import base_image
 from stand_in.executor.processes import Child
 from tests.containers.conftest import Yard
 from tests.model_code.question_answering import tiny_qa
 from tests.support.aws import REGION
 
 pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
-BASE = "pytorch-inference-neuronx"
+BASE = base_image("pytorch-inference-neuronx")
 HASH = "fedcba9876543210"
 BUCKET = "torchlift-test-artifacts"
 GROUP = "/torchlift/test/question-answering-fleet"

@@ -14,6 +14,7 @@ import pytest
 from model_code.archive import unpack
 from model_code.sentiment import train
 from model_code.sentiment.package import package
+from settings.images import base_image
 from tests.containers.conftest import Yard
 from tests.deploy import tiny
 
@@ -25,7 +26,7 @@ NAME = "torchlift-test-sentiment-serving"
 
 @pytest.fixture(scope="module")
 def image(yard: Yard) -> str:
-    return yard.image("sentiment-serving", base="pytorch-inference-arm64", platform="linux/arm64")
+    return yard.image("sentiment-serving", base=base_image("pytorch-inference-arm64"), platform="linux/arm64")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from settings.images import base_image
 from tests.containers.conftest import Yard
 from tests.deploy import tiny
 
@@ -17,7 +18,7 @@ READ_ONLY = ("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/torchlift")
 
 @pytest.fixture(scope="module")
 def image(yard: Yard) -> str:
-    return yard.image("sentiment-training", base="pytorch-training")
+    return yard.image("sentiment-training", base=base_image("pytorch-training"))
 
 
 def test_it_is_what_sagemaker_and_ecr_take(yard: Yard, image: str) -> None:
