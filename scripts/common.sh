@@ -16,7 +16,8 @@ die() {
 keep() {
   local line
   trap '' PIPE # of this side of the pipe only
-  tee ${2:+"$2"} "$1" || while IFS= read -r line; do
+  tee ${2:+"$2"} "$1" || true
+  while IFS= read -r line; do
     echo "$line" || true
     echo "$line" >>"$1" || true
   done

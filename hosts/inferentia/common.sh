@@ -31,13 +31,14 @@ metadata() {
 # container NAME OPTIONS... IMAGE ARGUMENTS...: becomes `docker run` of a container of this host, which ends with it.
 # What a container prints goes to CloudWatch by Docker's driver; a full buffer must never stop a server.
 container() {
-  local name="$1"
+  local name="$1" instance
   shift
+  instance="$(cat "$RUN/instance")"
   # What an earlier `docker run` that was killed may have left.
-  docker rm --force "$name" >/dev/null 2>&1 || true
+  timeout --kill-after=5 60 docker rm --force "$name" >/dev/null 2>&1 || true
   exec docker run --rm --name "$name" --network host --user "$RUN_AS:$RUN_AS" \
     --read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 2048 \
     --log-driver awslogs --log-opt "awslogs-region=$AWS_REGION" --log-opt "awslogs-group=$TORCHLIFT_LOG_GROUP" \
-    --log-opt "awslogs-stream=$(cat "$RUN/instance")/${name#torchlift-}" \
+    --log-opt "awslogs-stream=$instance/${name#torchlift-}" \
     --log-opt mode=non-blocking --log-opt max-buffer-size=4m "$@"
 }

@@ -4,7 +4,7 @@
 #
 # Run again it changes nothing that runs. A host that fails closes its port: the load balancer then finds it unhealthy,
 # and the group replaces it.
-set -Eeuo pipefail
+set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -19,7 +19,7 @@ id="unknown"
 signal() {
   local pause
   for pause in 2 8 0; do
-    if aws cloudformation signal-resource --stack-name "$TORCHLIFT_STACK" --logical-resource-id "$TORCHLIFT_RESOURCE" \
+    if timeout --kill-after=5 60 aws cloudformation signal-resource --stack-name "$TORCHLIFT_STACK" --logical-resource-id "$TORCHLIFT_RESOURCE" \
       --unique-id "$id" --status "$1"; then
       say "signalled $1"
       return 0
@@ -32,29 +32,37 @@ signal() {
 # tell LINE: one line for people, beside the containers' in the fleet's log.
 tell() {
   local log=(--log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$id/boot")
-  say "$1"
-  aws logs create-log-stream "${log[@]}" 2>/dev/null || true
-  aws logs put-log-events "${log[@]}" --log-events "$(LINE="torchlift: $1" python3 -c '
+  say "$1" || true
+  timeout --kill-after=5 60 aws logs create-log-stream "${log[@]}" 2>/dev/null || true
+  timeout --kill-after=5 60 aws logs put-log-events "${log[@]}" --log-events "$(LINE="torchlift: $1" python3 -c '
 import json, os, time
 print(json.dumps([{"timestamp": int(time.time() * 1000), "message": os.environ["LINE"][:2000]}]))')" >/dev/null || true
 }
 
 # give_up REASON: the only way out of a boot that failed. The alarm on the fleet's log looks for its line.
 give_up() {
-  trap - ERR
+  trap - EXIT TERM
   tell "FAILURE: $1"
-  systemctl stop torchlift-nginx.service || true
+  timeout --kill-after=5 120 systemctl stop torchlift-nginx.service || true
   signal FAILURE
   exit 1
 }
-trap 'give_up "$step failed"' ERR
+# Of this shell alone: what fails in a subshell fails here too, and is told once.
+trap 'give_up "$step failed"' EXIT
+# A host that is shut down says nothing: the next boot does all again.
+trap 'trap - EXIT; exit 0' TERM
 
 left() {
   local seconds="$((DEADLINE - SECONDS))"
   echo "$((seconds > 1 ? seconds : 1))"
 }
+# bounded COMMAND...: nothing may hang for longer than the host has.
+bounded() { timeout --kill-after=5 "$(left)" "$@"; }
 
 install -d -m 0700 "$RUN"
+# By hand, beside the unit: one after the other.
+exec 9<"$RUN"
+flock --timeout "$(left)" 9
 id="${TORCHLIFT_INSTANCE_ID:-$(metadata instance-id)}" || give_up "the instance metadata service does not answer"
 echo "$id" >"$RUN/instance"
 
@@ -67,10 +75,11 @@ pull() {
   local registry="${1%%/*}" region pause
   region="${registry#*.dkr.ecr.}"
   for pause in 5 15 45 60 0; do
-    if aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry" &&
-      timeout "$(left)" docker pull --quiet "$1"; then
+    if bounded aws ecr get-login-password --region "${region%%.*}" |
+      bounded docker login --username AWS --password-stdin "$registry" && bounded docker pull --quiet "$1"; then
       return 0
     fi
+    [ "$(left)" -gt "$pause" ] || return 1
     sleep "$pause"
   done
   return 1
@@ -78,14 +87,14 @@ pull() {
 for image in "$TORCHLIFT_SERVING_IMAGE" "$TORCHLIFT_NGINX_IMAGE" "$TORCHLIFT_MONITOR_IMAGE"; do
   step="pulling $image"
   # The tag is immutable: what is here is what would come.
-  docker image inspect "$image" >/dev/null 2>&1 || pull "$image" || give_up "the image $image cannot be pulled"
+  bounded docker image inspect "$image" >/dev/null 2>&1 || pull "$image" || give_up "the image $image cannot be pulled"
 done
 
 step="reading the token"
 if [ -n "${TORCHLIFT_TOKEN_SECRET:-}" ]; then
   (
     umask 077
-    aws secretsmanager get-secret-value --secret-id "$TORCHLIFT_TOKEN_SECRET" --query SecretString --output text \
+    bounded aws secretsmanager get-secret-value --secret-id "$TORCHLIFT_TOKEN_SECRET" --query SecretString --output text \
       >"$RUN/token.new"
   ) || give_up "the secret $TORCHLIFT_TOKEN_SECRET cannot be read"
   [ -s "$RUN/token.new" ] || give_up "the secret $TORCHLIFT_TOKEN_SECRET is empty"
@@ -103,19 +112,20 @@ install -d -m 0755 -o "$RUN_AS" -g "$RUN_AS" "$ROOT/var/lib/torchlift/models"
 step="starting the servers"
 units=()
 for ((core = 0; core < TORCHLIFT_CORES; core++)); do units+=("torchlift-server@$core.service"); done
-systemctl start --no-block "${units[@]}" torchlift-nginx.service torchlift-monitor.service torchlift-watch.service
+bounded systemctl start --no-block "${units[@]}" torchlift-nginx.service torchlift-monitor.service torchlift-watch.service
 
 step="asking the cores"
 token=()
 [ ! -e "$RUN/token" ] || token=(--token-file "$RUN/token")
 if ! wrong="$(python3 "$HOST/check.py" --address "127.0.0.1:$LISTEN" --cores "$TORCHLIFT_CORES" --seconds "$(left)" "${token[@]}" 2>&1)"; then
-  core="$(sed -n 's/^core \([0-9]*\):.*/\1/p' <<<"$wrong" | head -n 1)"
   # What the server itself said; its full log is in the stream <instance>/server-<core>.
-  [ -z "$core" ] ||
-    wrong="$wrong; $(journalctl --unit "torchlift-server@$core" --output cat --no-pager 2>/dev/null | tail -n 3)" || true
-  give_up "not every core answers: $(tr '\n' ' ' <<<"$wrong")"
+  [[ ! "$wrong" =~ core\ ([0-9]+): ]] ||
+    wrong+="; $(timeout 30 journalctl --unit "torchlift-server@${BASH_REMATCH[1]}" --output cat --no-pager 2>/dev/null |
+      tail -n 3)" || true
+  give_up "not every core answers: ${wrong//$'\n'/ }"
 fi
 tell "$TORCHLIFT_CORES cores answer"
 # The load balancer looks every few seconds: an update ends an old host when this one has signalled.
 sleep "${TORCHLIFT_SETTLE_SECONDS:-0}"
+trap - EXIT TERM
 signal SUCCESS

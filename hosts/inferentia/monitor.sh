@@ -8,9 +8,10 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 PATH="$PATH:/opt/aws/neuron/bin"
+instance="$(cat "$RUN/instance")"
 options=(
   --interactive --memory 256m --memory-swap 256m
-  --env "TORCHLIFT_INSTANCE_ID=$(cat "$RUN/instance")" --env TORCHLIFT_DEPLOYMENT --env TORCHLIFT_CORES
+  --env "TORCHLIFT_INSTANCE_ID=$instance" --env TORCHLIFT_DEPLOYMENT --env TORCHLIFT_CORES
 )
 if [ -e "$RUN/token" ]; then
   options+=(--volume "$RUN/token:/run/torchlift/token:ro" --env TORCHLIFT_TOKEN_FILE=/run/torchlift/token)

@@ -14,8 +14,10 @@ device="/dev/neuron$((core / TORCHLIFT_CORES_PER_DEVICE))"
 memory_kib="$(awk '$1 == "MemTotal:" { print $2 }' "${TORCHLIFT_MEMINFO:-/proc/meminfo}")"
 share_mib="$(((memory_kib / 1024 - 1024) * 9 / 10 / TORCHLIFT_CORES))"
 
+group="$(stat --format %g "$ROOT$device")"
+
 options=(
-  --device "$device" --group-add "$(stat --format %g "$ROOT$device")"
+  --device "$device" --group-add "$group"
   --memory "${share_mib}m" --memory-swap "${share_mib}m" --ulimit nofile=65536:65536
   --tmpfs "/tmp:rw,mode=1777"
   # Models from S3, once for all cores; on the disk, because memory is what the servers need.

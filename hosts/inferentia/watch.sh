@@ -10,11 +10,12 @@ PAUSE="${TORCHLIFT_WATCH_SECONDS:-5}"
 ALLOWED=3
 declare -A failures=()
 
-# look CORE: whether its server works. A closed port is one that starts or has ended, which is its unit's business.
+# look CORE: whether its server works. An error status, silence and an answer that breaks off are a server's; a closed port
+# is one that starts or has ended, which is its unit's business; and what else curl says is of curl itself.
 look() {
   local status=0
   curl --silent --fail --max-time 5 --output /dev/null "http://127.0.0.1:$((8081 + $1))/healthz" || status=$?
-  [ "$status" -eq 0 ] || [ "$status" -eq 7 ]
+  case "$status" in 22 | 28 | 52 | 56) return 1 ;; esac
 }
 
 while true; do
@@ -25,7 +26,7 @@ while true; do
       failures[$core]=$((${failures[$core]:-0} + 1))
       if [ "${failures[$core]}" -ge "$ALLOWED" ]; then
         say "the server of core $core does not work: it is ended, and its unit starts another"
-        docker kill "torchlift-server-$core" >/dev/null || true
+        timeout --kill-after=5 60 docker kill "torchlift-server-$core" >/dev/null || true
         failures[$core]=0
       fi
     fi

@@ -18,10 +18,12 @@ scripts="$TORCHLIFT_HOME/scripts"
 . "$scripts/common.sh"
 CONTAINER=torchlift-job
 SAVE_EVERY_SECONDS="${TORCHLIFT_SAVE_EVERY_SECONDS:-60}"
+# One save may last that long: some 100 GB over one connection, and a job that has ended waits for it.
+SAVE_SECONDS="${TORCHLIFT_SAVE_SECONDS:-1800}"
 RUN_AS="${TORCHLIFT_RUN_AS:-1000:1000}"
 mkdir -p "$TORCHLIFT_WORK"
 log="$TORCHLIFT_WORK/host.log"
-exec > >(tee -a "$log") 2>&1
+exec > >(keep "$log" -a) 2>&1
 
 instance_id() {
   local token
@@ -35,7 +37,7 @@ instance_id() {
 # send_log: the host's own lines, beside the container's, which its log driver sends as they come.
 send_log() {
   local stream="$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID"
-  aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
+  timeout --kill-after=5 60 aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
   tail -n 200 "$log" | python3 -c '
 import json, sys, time
 now = int(time.time() * 1000)
@@ -44,7 +46,7 @@ lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
 lines = [line[:2000] for line in lines if line.strip() and not line.startswith("{\"_aws\"")]
 json.dump([{"timestamp": now, "message": line} for line in lines], sys.stdout)
 ' >"$TORCHLIFT_WORK/events.json"
-  aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
+  timeout --kill-after=5 60 aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
     --log-events "file://$TORCHLIFT_WORK/events.json" >/dev/null || true
 }
 
@@ -55,7 +57,7 @@ finish() {
   stop_saving
   bash "$scripts/signal.sh" "$1" "$TORCHLIFT_JOB on ${TORCHLIFT_INSTANCE_ID:-an unknown instance}: $2" ||
     say "the signal is lost; the event of this instance's end makes up for it"
-  [ "$1" = FAILURE ] || bash "$scripts/checkpoints.sh" clear || true
+  [ "$1" = FAILURE ] || timeout --kill-after=5 600 bash "$scripts/checkpoints.sh" clear || true
   [ -z "${TORCHLIFT_INSTANCE_ID:-}" ] || end_instance
   say "this instance cannot be taken out of its group: shutting down"
   systemctl poweroff
@@ -68,7 +70,7 @@ end_instance() {
   send_log || say "the log is not sent"
   for pause in 2 10 30 0; do
     # With the decrement the group lets it go; without, it would start a replacement.
-    if aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
+    if timeout --kill-after=5 60 aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
       --should-decrement-desired-capacity >/dev/null; then
       exit 0
     fi
@@ -84,7 +86,7 @@ save_meanwhile() {
     sleep "$SAVE_EVERY_SECONDS" &
     pause=$!
     wait "$pause" || true
-    [ -n "$stop" ] || bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
+    [ -n "$stop" ] || timeout --kill-after=5 "$SAVE_SECONDS" bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
   done
 }
 # stop_saving: a save under way is finished first, or it would get in the way of what follows.
@@ -132,16 +134,19 @@ remaining_seconds() {
 remaining="$(remaining_seconds)" || finish FAILURE "the time of the first start cannot be read or written"
 deadline_reason="the deadline of $((TORCHLIFT_DEADLINE_SECONDS / 60)) minutes has passed"
 [ "$remaining" -gt 0 ] || finish FAILURE "$deadline_reason"
+ends=$((SECONDS + remaining))
+# bounded COMMAND...: nothing may hang for longer than the job has.
+bounded() { timeout --kill-after=5 "$((ends > SECONDS ? ends - SECONDS : 1))" "$@"; }
 
 login_and_pull() {
   local registry="${TORCHLIFT_IMAGE%%/*}" region
   region="${registry#*.dkr.ecr.}"
-  aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry" &&
-    docker pull --quiet "$TORCHLIFT_IMAGE"
+  bounded aws ecr get-login-password --region "${region%%.*}" |
+    bounded docker login --username AWS --password-stdin "$registry" && bounded docker pull --quiet "$TORCHLIFT_IMAGE"
 }
 login_and_pull || finish FAILURE "the image $TORCHLIFT_IMAGE cannot be pulled"
 
-bash "$scripts/checkpoints.sh" restore || finish FAILURE "the checkpoints cannot be read"
+bounded bash "$scripts/checkpoints.sh" restore || finish FAILURE "the checkpoints cannot be read"
 mkdir -p "$TORCHLIFT_WORK"/{inputs,output,checkpoints}
 chown -R "$RUN_AS" "$TORCHLIFT_WORK"/{output,checkpoints}
 
@@ -191,7 +196,7 @@ save_meanwhile &
 saver=$!
 watch_for_interruption &
 watcher=$!
-timeout --kill-after=60 "$remaining" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
+timeout --kill-after=60 "$((ends > SECONDS ? ends - SECONDS : 1))" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
 job=$!
 status=0
 wait "$job" || status=$?
@@ -201,4 +206,4 @@ docker rm --force "$CONTAINER" >/dev/null 2>&1 || true
 # A job that failed by itself left its reason, whatever its status; one that was ended at the deadline did not.
 reason="$(cat "$TORCHLIFT_WORK/reason.txt" 2>/dev/null)" || reason=""
 case "$status" in 124 | 137) reason="${reason:-$deadline_reason}" ;; esac
-finish FAILURE "${reason:-exit $status}"
+finish FAILURE "${reason:-exit $status: $(tail -n 5 "$log" | tr '\n' ' ')}"

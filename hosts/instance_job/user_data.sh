@@ -8,13 +8,12 @@ trap 'systemctl poweroff || true; exit 1' ERR
 ROOT="${TORCHLIFT_ROOT:-}"
 HOME_DIR="$ROOT/opt/torchlift"
 
-install -d -m 0755 "$ROOT/etc/torchlift" "$HOME_DIR"
-(umask 077 && cat >"$ROOT/etc/torchlift/job.env") <<'TORCHLIFT_JOB_ENV'
+# By bash alone: whatever fails after this can be told.
+{ IFS= read -r -d '' environment || true; } <<'TORCHLIFT_JOB_ENV'
 @JOB_ENVIRONMENT@
 TORCHLIFT_JOB_ENV
 set -a
-# shellcheck source=/dev/null
-. "$ROOT/etc/torchlift/job.env"
+eval "$environment"
 set +a
 
 # The scripts that signal and end an instance are in the bundle; until it is here, this is all there is.
@@ -34,15 +33,23 @@ give_up() {
   fi
   # The alarm on the job's log looks for this line.
   local log=(--log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$TORCHLIFT_JOB/$TORCHLIFT_HASH/$id/boot")
-  aws logs create-log-stream "${log[@]}" --cli-connect-timeout 10 || true
-  aws logs put-log-events "${log[@]}" --cli-connect-timeout 10 --log-events \
+  timeout --kill-after=5 60 aws logs create-log-stream "${log[@]}" --cli-connect-timeout 10 || true
+  timeout --kill-after=5 60 aws logs put-log-events "${log[@]}" --cli-connect-timeout 10 --log-events \
     "[{\"timestamp\":$(date +%s)000,\"message\":\"torchlift: FAILURE: $reason\"}]" >/dev/null || true
-  aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" --should-decrement-desired-capacity || true
+  timeout --kill-after=5 60 aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$id" \
+    --should-decrement-desired-capacity || true
   # Whatever could not be reached: an instance that is off counts as lost, and nothing goes on costing.
   systemctl poweroff || true
   exit 1
 }
 trap 'give_up "line $LINENO failed"' ERR
+
+# cloud-init's mark of having run this: without it, it does so at the next boot too. A host that is reset in the middle
+# begins again; where the unit is enabled already, all is done.
+rm -f "$ROOT/var/lib/cloud/instance/sem/config_scripts_user"
+[ ! -e "$ROOT/etc/systemd/system/multi-user.target.wants/torchlift-job.service" ] || exit 0
+install -d -m 0755 "$ROOT/etc/torchlift" "$HOME_DIR"
+(umask 077 && printf %s "$environment" >"$ROOT/etc/torchlift/job.env")
 
 for program in aws docker python3 curl systemctl; do
   command -v "$program" >/dev/null || give_up "the AMI has no $program"
@@ -52,7 +59,8 @@ root_gib="$(df --output=size -BG / | tail -n 1 | tr -dc 0-9)"
 [ "$root_gib" -ge "$((TORCHLIFT_ROOT_GIB * 9 / 10))" ] ||
   give_up "the root file system has $root_gib GiB, not $TORCHLIFT_ROOT_GIB: is the AMI's root device another one?"
 
-aws s3 cp --only-show-errors "$TORCHLIFT_SOURCE" "$HOME_DIR/source.zip" || give_up "cannot fetch $TORCHLIFT_SOURCE"
+timeout --kill-after=5 900 aws s3 cp --only-show-errors "$TORCHLIFT_SOURCE" "$HOME_DIR/source.zip" ||
+  give_up "cannot fetch $TORCHLIFT_SOURCE"
 python3 -m zipfile -e "$HOME_DIR/source.zip" "$HOME_DIR" || give_up "the source bundle is no zip file"
 install -d "$ROOT/etc/systemd/system"
 install -m 0644 "$HOME_DIR/hosts/instance_job/torchlift-job.service" "$ROOT/etc/systemd/system/torchlift-job.service"

@@ -66,7 +66,7 @@ def test_a_missing_program_is_named(host: Host) -> None:
     (host.bench.bin / "docker").unlink()
     real = host.bench.environment["PATH"]
     # Only what the script itself needs, besides the recorders.
-    for name in ("bash", "cat", "install", "date", "curl", "python3"):
+    for name in ("bash", "install", "rm", "date", "curl", "python3", "timeout"):
         path = subprocess.run(
             ["bash", "-c", f"command -v {name}"], capture_output=True, text=True, env={"PATH": real}, check=True
         )

@@ -98,6 +98,12 @@ def make_host(bench: Workbench, receiver: Receiver) -> Host:
     )
     instances = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"][0]
     logs.create_log_group(logGroupName=f"/jobs/{unique}")
+    instance = instances["Instances"][0]["InstanceId"]
+    return describe_host(bench, receiver, group=group, instance=instance, log_group=f"/jobs/{unique}")
+
+
+def describe_host(bench: Workbench, receiver: Receiver, *, group: str, instance: str, log_group: str) -> Host:
+    """The job's environment, and recorders for Docker, the GPUs and systemd."""
     bench.program("docker", f'export TEST_LOG="{bench.folder}/docker.log"{DOCKER}')
     bench.program("nvidia-smi", "echo a GPU")
     bench.program("systemctl", f'printf "%s\\n" "$*" >>"{bench.folder}/systemctl.log"')
@@ -113,12 +119,12 @@ def make_host(bench: Workbench, receiver: Receiver) -> Host:
         "TORCHLIFT_CHECKPOINTS": f"s3://{bench.bucket}/checkpoints/test-job/0123456789abcdef/",
         "TORCHLIFT_DEADLINE_SECONDS": "3600",
         "TORCHLIFT_ROOT_GIB": "1",
-        "TORCHLIFT_LOG_GROUP": f"/jobs/{unique}",
-        "TORCHLIFT_INSTANCE_ID": instances["Instances"][0]["InstanceId"],
+        "TORCHLIFT_LOG_GROUP": log_group,
+        "TORCHLIFT_INSTANCE_ID": instance,
         "TORCHLIFT_RUN_AS": f"{os.getuid()}:{os.getgid()}",
         "TORCHLIFT_COMMAND": "echo trained >output/weights; echo 'it''s done'",
     }
-    return Host(bench=bench, group=group, instance=variables["TORCHLIFT_INSTANCE_ID"], variables=variables)
+    return Host(bench=bench, group=group, instance=instance, variables=variables)
 
 
 def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -132,6 +138,8 @@ def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=120,
         check=False,
+        # What takes the host with it must not take the tests.
+        start_new_session=True,
     )
 
 
