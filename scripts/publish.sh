@@ -37,7 +37,8 @@ scratch="$(mktemp -d)"
 attempt="$(date -u +%Y%m%dT%H%M%SZ)-$$-$RANDOM"
 temporary="s3://$BUCKET/tmp/$KEY$attempt/"
 cleanup() {
-  rm -rf "$scratch"
+  # What is published stays so, whatever is left behind.
+  rm -rf "$scratch" || say "left behind: $scratch"
   aws s3 rm --only-show-errors --recursive "$temporary" || say "left behind: $temporary"
 }
 trap cleanup EXIT

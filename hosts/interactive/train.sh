@@ -19,19 +19,30 @@ instance_id() {
 id="${TORCHLIFT_INSTANCE_ID:-$(instance_id)}" || die "the instance metadata service does not answer"
 
 registry="${TORCHLIFT_IMAGE%%/*}" region="${TORCHLIFT_IMAGE#*.dkr.ecr.}"
-aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry"
+aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry" ||
+  die "Docker cannot log in to $registry"
 docker pull --quiet "$TORCHLIFT_IMAGE" || die "the image $TORCHLIFT_IMAGE cannot be pulled"
 
+# One at a time: what one training reads, another must not fetch anew.
+mkdir -p "$TORCHLIFT_WORK/inputs"
+exec 8<"$TORCHLIFT_WORK"
+flock 8
 for entry in ${TORCHLIFT_INPUTS:-}; do
   folder="$TORCHLIFT_WORK/inputs/${entry%%=*}"
   [ "$(cat "$folder.uri" 2>/dev/null)" != "${entry#*=}" ] || continue
-  bash "$scripts/fetch.sh" "${entry#*=}" "$folder"
+  # While it is replaced it is no whole input of either address.
+  rm -f "$folder.uri"
+  bash "$scripts/fetch.sh" "${entry#*=}" "$folder" || die "the input ${entry%%=*} cannot be fetched"
   echo "${entry#*=}" >"$folder.uri"
 done
+exec 8<&-
 
 now="$(date -u +%Y%m%dT%H%M%SZ)"
 run="$TORCHLIFT_WORK/runs/$now"
-mkdir -p "$run"/{output,checkpoints}
+mkdir -p "$TORCHLIFT_WORK/runs"
+# Two of one second would write into one another.
+mkdir "$run" || die "another training began in $run this second: try again"
+mkdir "$run"/{output,checkpoints}
 ln -s ../../inputs "$run/inputs"
 chown -R "${TORCHLIFT_RUN_AS:-1000:1000}" "$run"
 gpus=()
@@ -47,4 +58,5 @@ if [ "$status" -ne 0 ]; then
   say "exit $status; what there is lies in $run" >&2
   exit "$status"
 fi
-bash "$scripts/publish.sh" "$run/output" "$TORCHLIFT_BOXES$id/$now/"
+bash "$scripts/publish.sh" "$run/output" "$TORCHLIFT_BOXES$id/$now/" ||
+  die "the training is done and not published; again: bash $scripts/publish.sh $run/output $TORCHLIFT_BOXES$id/$now/"

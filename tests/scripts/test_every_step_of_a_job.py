@@ -146,6 +146,15 @@ def test_a_store_that_refuses_is_an_error_of_that_step(job: Quick) -> None:
     assert "probe: exit 1: Could not connect to the endpoint URL" in said
 
 
+def test_what_is_published_is_no_failure_because_something_stays_behind(job: Quick) -> None:
+    job.put("mine/text", "data\n")
+    job.program(
+        "rm", 'case "$*" in "-rf "*/tmp.*) [ -e "${@: -1}/manifest.json" ] && exit 1 ;; esac; exec "$REAL" "$@"'
+    )
+    status, said = run_job(job)
+    assert (status, published(job)) == (0, RESULT) and "left behind: " in said, said
+
+
 def test_a_job_twice_changes_nothing(job: Quick) -> None:
     job.put("mine/text", "data\n")
     assert run_job(job)[0] == 0
