@@ -14,7 +14,7 @@ from stand_in.images.engine import TOOLS
 from stand_in.images.readiness import FORBIDDEN
 
 NEEDS = ("bash", "cat", "dirname", "env", "grep", "ls", "python3")
-SUITES = ["setup", "lint", "test", "test-long"]
+SUITES = ["--jobs 3 setup", "lint", "test", "test-long"]
 
 
 @dataclass
