@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.scripts.conftest import REPO_ROOT, Workbench
+from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
 from tests.support.receiver import Receiver
 from torchlift.instance_job import render_user_data
 from torchlift.job_alarm import FAILURE_LINE
@@ -125,6 +125,22 @@ def describe_host(bench: Workbench, receiver: Receiver, *, group: str, instance:
         "TORCHLIFT_COMMAND": "echo trained >output/weights; echo 'it''s done'",
     }
     return Host(bench=bench, group=group, instance=instance, variables=variables)
+
+
+def make_quick_host(bench: Quick, receiver: Receiver) -> Host:
+    """An instance for sweeps: its group and its log take whatever they are told."""
+    # Once: a counter may be in its place later.
+    if not (bench.folder / "hidden").exists() and "aws.log" not in (bench.bin / "aws").read_text():
+        store = (bench.bin / "aws").read_text()
+        recorder = f'case "$1" in logs | autoscaling) echo "$*" >>"{bench.folder}/aws.log"; exit 0 ;; esac'
+        bench.program("aws", f"{recorder}\n{store}")
+    return describe_host(bench, receiver, group="group", instance="i-0123456789abcdef0", log_group="/jobs/test")
+
+
+def times_ended(host: Host) -> int:
+    """How often a quick host took its instance out of the group."""
+    log = host.bench.folder / "aws.log"
+    return log.read_text().count("terminate-instance") if log.exists() else 0
 
 
 def boot(host: Host, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.scripts import breaking
-from tests.scripts.conftest import Workbench
-from tests.scripts.job_host import Host, boot, make_host, write_bundle
+from tests.scripts.conftest import Quick
+from tests.scripts.job_host import Host, boot, make_quick_host, times_ended, write_bundle
 from tests.support.receiver import Receiver
 
 PREFIX = "weights/test/0123456789abcdef/"
@@ -28,31 +28,32 @@ OF_RUN = (
 def off(host: Host) -> bool:
     """Whether the instance costs nothing more: out of its group, or off."""
     calls = host.bench.folder / "systemctl.log"
-    return host.capacity() == (0, 0) or (calls.exists() and "poweroff" in calls.read_text())
+    return times_ended(host) == 1 or (calls.exists() and "poweroff" in calls.read_text())
 
 
-def published(bench: Workbench) -> bool:
+def published(bench: Quick) -> bool:
     return f"{PREFIX}manifest.json" in bench.keys(PREFIX)
 
 
-def anew(bench: Workbench, receiver: Receiver) -> Host:
+def anew(bench: Quick, receiver: Receiver) -> Host:
     """Another instance of another group; of the last one nothing is left."""
     bench.empty()
     receiver.bodies.clear()
-    (bench.folder / "systemctl.log").unlink(missing_ok=True)
-    return make_host(bench, receiver)
+    for name in ("systemctl.log", "aws.log"):
+        (bench.folder / name).unlink(missing_ok=True)
+    return make_quick_host(bench, receiver)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.MISSING])
-def test_boot(bench: Workbench, receiver: Receiver, breakage: str) -> None:
+def test_boot(quick: Quick, receiver: Receiver, breakage: str) -> None:
     number, step = 1, 0
     while step <= number:
-        host = anew(bench, receiver)
-        breaking.count(bench, OF_BOOT, caller="user_data.sh", breakage=breakage)
-        breaking.break_at(bench, step)
-        done = boot(host, TORCHLIFT_SOURCE=write_bundle(bench))
-        calls = breaking.steps(bench)
+        host = anew(quick, receiver)
+        breaking.count(quick, OF_BOOT, caller="user_data.sh", breakage=breakage)
+        breaking.break_at(quick, step)
+        done = boot(host, TORCHLIFT_SOURCE=write_bundle(quick))
+        calls = breaking.steps(quick)
         if step == 0:
             assert done.returncode == 0 and receiver.bodies == [], done.stderr
             number = len(calls)
@@ -66,17 +67,17 @@ def test_boot(bench: Workbench, receiver: Receiver, breakage: str) -> None:
 
 
 @pytest.mark.long
-def test_run(bench: Workbench, receiver: Receiver) -> None:
+def test_run(quick: Quick, receiver: Receiver) -> None:
     number, step = 1, 0
     while step <= number:
-        host = anew(bench, receiver)
-        breaking.count(bench, OF_RUN, caller="instance_job/run.sh", breakage=breaking.FAILS)
-        breaking.break_at(bench, step)
+        host = anew(quick, receiver)
+        breaking.count(quick, OF_RUN, caller="instance_job/run.sh", breakage=breaking.FAILS)
+        breaking.break_at(quick, step)
         output = host.run()
-        calls = breaking.steps(bench)
+        calls = breaking.steps(quick)
         statuses = [body["Status"] for body in receiver.bodies]
         if step == 0:
-            assert statuses == ["SUCCESS"] and published(bench), output
+            assert statuses == ["SUCCESS"] and published(quick), output
             number = len(calls)
             assert number >= 15, calls
         else:
@@ -85,26 +86,26 @@ def test_run(bench: Workbench, receiver: Receiver) -> None:
             # What cannot be told is told by the event of the instance's end.
             # At the first step the environment is not there yet: the instance is off.
             untold = "signal.sh" in calls[step - 1] or step == 1
-            assert statuses == (["SUCCESS"] if published(bench) else ["FAILURE"]) or (untold and not statuses), broken
+            assert statuses == (["SUCCESS"] if published(quick) else ["FAILURE"]) or (untold and not statuses), broken
             assert statuses != ["FAILURE"] or receiver.bodies[0]["Reason"], broken
         step += 1
 
 
 @pytest.mark.long
-def test_a_host_that_loses_its_power_and_starts_again(bench: Workbench, receiver: Receiver) -> None:
+def test_a_host_that_loses_its_power_and_starts_again(quick: Quick, receiver: Receiver) -> None:
     number, step = 1, 0
     while step <= number:
-        host = anew(bench, receiver)
-        breaking.count(bench, OF_RUN, caller="instance_job/run.sh", breakage=breaking.KILLED)
-        breaking.break_at(bench, step)
+        host = anew(quick, receiver)
+        breaking.count(quick, OF_RUN, caller="instance_job/run.sh", breakage=breaking.KILLED)
+        breaking.break_at(quick, step)
         output = host.run()
-        number = number if step else len(breaking.steps(bench))
+        number = number if step else len(breaking.steps(quick))
         assert step == 0 or len(receiver.bodies) <= 1, output
         told = [body["Status"] for body in receiver.bodies]
         if step:
-            breaking.break_at(bench, 0)
+            breaking.break_at(quick, 0)
             output += host.run()
             told = [body["Status"] for body in receiver.bodies]
-        assert set(told) == {"SUCCESS"} and published(bench), f"step {step}: {output}"
+        assert set(told) == {"SUCCESS"} and published(quick), f"step {step}: {output}"
         assert off(host), f"step {step}: {output}"
         step += 1 if step == 0 else 4

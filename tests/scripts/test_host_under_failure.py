@@ -8,7 +8,7 @@ import pytest
 
 from tests.scripts import breaking
 from tests.scripts.conftest import Quick
-from tests.scripts.job_host import Host, boot, describe_host, write_bundle
+from tests.scripts.job_host import Host, boot, make_quick_host, times_ended, write_bundle
 from tests.support.receiver import Receiver
 
 OF_BOOT = ("rm", "install", "df", "tail", "tr", "timeout", "python3", "systemctl")
@@ -16,20 +16,11 @@ OF_BOOT = ("rm", "install", "df", "tail", "tr", "timeout", "python3", "systemctl
 
 @pytest.fixture
 def host(quick: Quick, receiver: Receiver) -> Host:
-    store = (quick.bin / "aws").read_text()
-    quick.program(
-        "aws", f'case "$1" in logs | autoscaling) echo "$*" >>"{quick.folder}/aws.log"; exit 0 ;; esac\n{store}'
-    )
-    return describe_host(quick, receiver, group="group", instance="i-0123456789abcdef0", log_group="/jobs/test")
+    return make_quick_host(quick, receiver)
 
 
 def told(receiver: Receiver) -> list[str]:
     return [body["Status"] for body in receiver.bodies]
-
-
-def ended(host: Host) -> int:
-    """How often the instance was taken out of its group."""
-    return (host.bench.folder / "aws.log").read_text().count("terminate-instance")
 
 
 def published(host: Host) -> bool:
@@ -43,7 +34,7 @@ def test_a_log_that_breaks_does_not_end_the_job(host: Host, receiver: Receiver, 
     host.bench.program("tee", breakage)
     output = host.run()
     assert told(receiver) == ["SUCCESS"] and published(host), output
-    assert ended(host) == 1
+    assert times_ended(host) == 1
 
 
 def test_a_log_that_is_killed_in_the_middle_does_not_end_the_job(host: Host, receiver: Receiver) -> None:
@@ -52,14 +43,14 @@ def test_a_log_that_is_killed_in_the_middle_does_not_end_the_job(host: Host, rec
     command = f"kill -KILL $(cat {pids}); sleep 0.2; seq 20000; echo trained >output/weights"
     output = host.run(TORCHLIFT_COMMAND=command)
     assert told(receiver) == ["SUCCESS"] and published(host), output
-    assert ended(host) == 1 and "SUCCESS: s3://" in output
+    assert times_ended(host) == 1 and "SUCCESS: s3://" in output
 
 
 def test_a_log_on_a_full_disk_does_not_end_the_job(host: Host, receiver: Receiver) -> None:
     host.bench.program("tee", 'exec "$REAL" "${@:1:$#-1}" /dev/full')
     output = host.run()
     assert told(receiver) == ["SUCCESS"] and published(host), output
-    assert ended(host) == 1
+    assert times_ended(host) == 1
 
 
 @pytest.mark.parametrize(
@@ -80,7 +71,7 @@ def test_a_step_that_hangs_ends_at_the_jobs_deadline(
     output = host.run(TORCHLIFT_DEADLINE_SECONDS="4")
     assert told(receiver) == ["FAILURE"] and not published(host), output
     assert reason in receiver.bodies[0]["Reason"]
-    assert ended(host) == 1
+    assert times_ended(host) == 1
 
 
 def test_a_save_that_hangs_does_not_keep_a_job_that_has_ended(host: Host, receiver: Receiver) -> None:
@@ -95,7 +86,7 @@ def test_a_save_that_hangs_does_not_keep_a_job_that_has_ended(host: Host, receiv
         TORCHLIFT_SAVE_EVERY_SECONDS="1", TORCHLIFT_SAVE_SECONDS="2",
     )  # fmt: skip
     assert told(receiver) == ["SUCCESS"] and published(host), output
-    assert ended(host) == 1
+    assert times_ended(host) == 1
 
 
 def test_a_job_that_cannot_say_why_is_told_with_the_end_of_the_log(host: Host, receiver: Receiver) -> None:
