@@ -91,8 +91,8 @@ def test_a_program_that_is_missing_is_told_once(fleet: Host, program: str) -> No
 
 def test_a_last_word_that_breaks_is_told_once_too(fleet: Host) -> None:
     """What says why a core does not answer may fail as well, and in a subshell."""
-    fleet.bench.program("journalctl", "exit 1")
-    fleet.bench.program("tail", "exit 1")
+    for name in ("journalctl", "tail", "sed", "head", "tr"):
+        fleet.bench.program(name, "exit 1")
     silent = 'case "$*" in *check.py*) echo "core 1: silent" >&2; exit 1 ;; esac'
     fleet.bench.program("python3", f'{silent}\nexec "$REAL" "$@"')
     assert fleet.run("fleet.sh").returncode == 1
