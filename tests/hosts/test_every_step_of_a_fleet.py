@@ -22,7 +22,6 @@ from tests.support.waiting import eventually
 OF_FLEET = (
     "install", "flock", "timeout", "docker", "sleep", "aws", "chown", "chmod", "mv", "python3", "systemctl", "tail",
 )  # fmt: skip
-OF_BOOT = ("rm", "install", "df", "tail", "tr", "timeout", "python3", "systemctl")
 # All of bash: a sweep calls it hundreds of times. What AWS takes is shown by the other tests.
 AWS = """
 case "$1-$2" in
@@ -51,35 +50,31 @@ def fleet(host: Host) -> Iterator[Host]:
         yield host
 
 
-def anew(host: Host, step: int) -> None:
-    """A host that never booted, whose step breaks."""
+def anew(host: Host) -> None:
+    """A host that never booted."""
     for name in RECORDS:
         (host.bench.folder / name).unlink(missing_ok=True)
     for name in ("run/torchlift/token", "etc/torchlift/nginx.conf", "var/lib/torchlift", "etc/systemd"):
         path = host.root / name
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    breaking.break_at(host.bench, step)
 
 
 @pytest.mark.long
 def test_a_boot_broken_at_each_step_is_told_once(fleet: Host) -> None:
     breaking.count(fleet.bench, OF_FLEET, caller="fleet.sh", breakage=breaking.FAILS)
-    number, step = 1, 0
-    while step <= number:
-        anew(fleet, step)
+    for step in breaking.sweep(fleet.bench):
+        anew(fleet)
         done = fleet.run("fleet.sh")
         calls = breaking.steps(fleet.bench)
         if step == 0:
             assert (done.returncode, fleet.signals()) == (0, ["SUCCESS"]), done.stderr
-            number = len(calls)
-            assert number >= 25, calls
+            assert len(calls) >= 25, calls
         else:
             broken = f"step {step}, {calls[step - 1]}: {done.stdout}{done.stderr}"
             assert fleet.signals() == (["FAILURE"] if done.returncode else ["SUCCESS"]), broken
             told = [line for line in fleet.lines("told") if "FAILURE: " in line]
             assert len(told) == (1 if done.returncode else 0), broken
             assert not done.returncode or fleet.lines("systemctl.log")[-1].startswith("stop "), broken
-        step += 1
 
 
 @pytest.mark.parametrize("program", ["docker", "python3", "systemctl", "chown"])
@@ -151,17 +146,16 @@ def test_a_unit_broken_at_each_step_starts_nothing_odd(fleet: Host, script: str)
     """Its unit starts it again: a container either runs as it should or does not."""
     programs = ("cat", "awk", "stat", "timeout", "docker", "dirname")
     breaking.count(fleet.bench, programs, caller=script, breakage=breaking.FAILS)
-    number, step, right = 1, 0, ""
-    while step <= number:
-        anew(fleet, step)
+    right = ""
+    for step in breaking.sweep(fleet.bench):
+        anew(fleet)
         done = fleet.run(script, "0")
         runs = [line for line in fleet.lines("docker.log") if line.startswith("run ")]
         if step == 0:
             assert done.returncode == 0 and len(runs) == 1, done.stderr
-            number, right = len(breaking.steps(fleet.bench)), runs[0]
-            assert number >= 3
+            right = runs[0]
+            assert len(breaking.steps(fleet.bench)) >= 3
         assert runs in ([], [right]) and (runs or done.returncode), f"step {step}: {breaking.steps(fleet.bench)}"
-        step += 1
 
 
 @pytest.mark.parametrize("status", ["127", "2", "27"])
@@ -197,15 +191,10 @@ def test_user_data_twice_changes_nothing(fleet: Host) -> None:
         f"""echo "$*" >>"$TEST_FOLDER/systemctl.log"
 case "$1" in enable) mkdir -p {enabled.parent}; ln -s ../torchlift-fleet.service {enabled} ;; esac""",
     )
-
-    def state() -> dict[str, tuple[bytes, int]]:
-        files = [path for path in fleet.root.rglob("*") if path.is_file()]
-        return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
-
     assert user_data(fleet).returncode == 0
-    before, units = state(), fleet.lines("systemctl.log")
+    before, units = breaking.written(fleet.root), fleet.lines("systemctl.log")
     assert user_data(fleet).returncode == 0
-    assert state() == before and fleet.lines("systemctl.log") == units and fleet.signals() == []
+    assert breaking.written(fleet.root) == before and fleet.lines("systemctl.log") == units and fleet.signals() == []
 
 
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
@@ -213,21 +202,18 @@ def test_a_first_boot_broken_at_each_step(fleet: Host, breakage: str) -> None:
     """A failure is told once; a host that is reset runs it again, for cloud-init's mark is gone."""
     mark = fleet.root / "var/lib/cloud/instance/sem/config_scripts_user"
     mark.parent.mkdir(parents=True)
-    breaking.count(fleet.bench, OF_BOOT, caller="user_data.sh", breakage=breakage)
-    number, step = 1, 0
-    while step <= number:
-        anew(fleet, step)
+    breaking.count(fleet.bench, breaking.OF_BOOT, caller="user_data.sh", breakage=breakage)
+    for step in breaking.sweep(fleet.bench):
+        anew(fleet)
         mark.touch()
         done = user_data(fleet)
         calls = breaking.steps(fleet.bench)
         if step == 0:
             assert done.returncode == 0 and fleet.signals() == [], done.stderr
-            number = len(calls)
-            assert number >= 11, calls
+            assert len(calls) >= 11, calls
         else:
             broken = f"step {step}, {calls[step - 1]}: {done.stderr}"
             assert fleet.signals() == (["FAILURE"] if breakage == breaking.FAILS else []), broken
             assert not mark.exists() or step == 1, broken
             breaking.break_at(fleet.bench, 0)
             assert user_data(fleet).returncode == 0, broken
-        step += 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
 
@@ -25,6 +26,8 @@ if [[ "${{words[*]}}" == *{caller}* ]]; then
 fi
 exec "{real}" "$@"
 """
+OF_BOOT = ("rm", "install", "df", "tail", "tr", "timeout", "python3", "systemctl")
+"""Programs that the user data of hosts calls."""
 FAILS = "exit 1"
 MISSING = "exit 127"
 # The whole process group, as a host that loses its power: no trap runs.
@@ -60,6 +63,18 @@ def steps(bench: Workbench) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def sweep(bench: Workbench, *, stride: int = 1) -> Iterator[int]:
+    """Yield 0, with nothing broken, and then each step (or each of `stride`), which breaks now.
+
+    How many there are is what was called at 0, since the last `break_at`.
+    """
+    break_at(bench, 0)
+    yield 0
+    for step in range(1, len(steps(bench)) + 1, stride):
+        break_at(bench, step)
+        yield step
+
+
 def start(bench: Workbench, script: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     """Run a script in a process group of its own."""
     return subprocess.Popen(
@@ -78,8 +93,14 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, output
 
 
-def state(bench: Quick) -> dict[str, tuple[str, int]]:
-    """What lies in the bucket and the work folder, with times: whoever writes again, changes something."""
-    roots = [bench.store, *(bench.work / name for name in ("inputs", "output", "checkpoints", "saved_checkpoints"))]
+def written(*roots: Path) -> dict[Path, tuple[bytes, int]]:
+    """All files below the folders, with times: whoever writes again, changes something."""
     found = [path for root in roots for path in root.rglob("*") if path.is_file()]
-    return {str(path): (path.read_text(), path.stat().st_mtime_ns) for path in found}
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+def state(bench: Quick) -> dict[Path, tuple[bytes, int]]:
+    """What is written in the bucket and the work folder."""
+    return written(
+        bench.store, *(bench.work / name for name in ("inputs", "output", "checkpoints", "saved_checkpoints"))
+    )

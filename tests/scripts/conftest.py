@@ -20,6 +20,8 @@ from tests.support.aws import ACCOUNT, REGION, aws_environment, moto_server
 from tests.support.receiver import Receiver, receiving
 
 REPO_ROOT = Path(__file__).resolve().parents[2]
+RESULT_PREFIX = "weights/test/0123456789abcdef/"
+"""The prefix of the job's result."""
 
 
 @dataclass
@@ -79,6 +81,17 @@ class Workbench:
         body: bytes = self.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return body
 
+    def is_published(self) -> bool:
+        """Whether there is a result: its manifest is written last."""
+        return f"{RESULT_PREFIX}manifest.json" in self.keys(RESULT_PREFIX)
+
+    def published(self) -> dict[str, str]:
+        """The files of the result, if it is one; none otherwise."""
+        if not self.is_published():
+            return {}
+        keys = [key for key in self.keys(RESULT_PREFIX) if not key.endswith("manifest.json")]
+        return {key.removeprefix(RESULT_PREFIX): self.read(key).decode() for key in keys}
+
     def manifest(self, prefix: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.read(f"{prefix}manifest.json"))
         return document
@@ -127,7 +140,7 @@ def script_environment(folder: Path, bucket: str, endpoint: str) -> dict[str, st
         "TORCHLIFT_JOB": "test-job",
         "TORCHLIFT_HASH": "0123456789abcdef",
         "TORCHLIFT_DEPLOYMENT": "test",
-        "TORCHLIFT_RESULT": f"s3://{bucket}/weights/test/0123456789abcdef/",
+        "TORCHLIFT_RESULT": f"s3://{bucket}/{RESULT_PREFIX}",
         "TORCHLIFT_INPUTS": "",
         "TORCHLIFT_HOME": str(REPO_ROOT),
         "TORCHLIFT_WORK": str(folder / "work"),

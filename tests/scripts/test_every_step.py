@@ -13,9 +13,8 @@ import pytest
 
 from tests.scripts import breaking
 from tests.scripts.breaking import finish, start
-from tests.scripts.conftest import REPO_ROOT, Workbench
+from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
 
-PREFIX = "weights/test/0123456789abcdef/"
 FILES = {"model.bin": "weights", "sub/config.json": "{}"}
 PROGRAMS = ("aws", "python3", "mv", "mkdir", "mktemp")
 
@@ -29,61 +28,48 @@ def output(tmp_path: Path) -> Path:
     return folder
 
 
-def published(bench: Workbench) -> dict[str, str]:
-    """The files of the result, if it is one; none otherwise."""
-    if f"{PREFIX}manifest.json" not in bench.keys(PREFIX):
-        return {}
-    return {
-        key.removeprefix(PREFIX): bench.read(key).decode()
-        for key in bench.keys(PREFIX)
-        if not key.endswith("manifest.json")
-    }
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
-def test_publication_broken_at_each_step(bench: Workbench, output: Path, breakage: str) -> None:
-    uri = bench.environment["TORCHLIFT_RESULT"]
-    breaking.count(bench, PROGRAMS, caller="", breakage=breakage)
-    status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
-    assert status == 0, said
-    number = len(breaking.steps(bench))
-    assert number >= 10
-    for step in range(1, number + 1):
-        bench.empty()
-        breaking.break_at(bench, step)
-        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
-        found = published(bench)
+def test_publication_broken_at_each_step(quick: Quick, output: Path, breakage: str) -> None:
+    uri = quick.environment["TORCHLIFT_RESULT"]
+    breaking.count(quick, PROGRAMS, caller="", breakage=breakage)
+    for step in breaking.sweep(quick):
+        quick.empty()
+        status, said = finish(start(quick, "scripts/publish.sh", str(output), uri))
+        if step == 0:
+            assert status == 0, said
+            assert len(breaking.steps(quick)) >= 10
+            continue
+        found = quick.published()
         assert found in ({}, FILES), f"step {step}: {said}"
         # Only what comes after the manifest may fail without failing the publication.
         assert status != 0 or found == FILES, f"step {step}: {said}"
-        breaking.break_at(bench, 0)
-        status, said = finish(start(bench, "scripts/publish.sh", str(output), uri))
-        assert status == 0 and published(bench) == FILES, f"after step {step}: {said}"
+        breaking.break_at(quick, 0)
+        status, said = finish(start(quick, "scripts/publish.sh", str(output), uri))
+        assert status == 0 and quick.published() == FILES, f"after step {step}: {said}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
-def test_fetching_broken_at_each_step(bench: Workbench, output: Path, breakage: str, tmp_path: Path) -> None:
-    uri = bench.environment["TORCHLIFT_RESULT"]
-    assert bench.run("scripts/publish.sh", str(output), uri).returncode == 0
+def test_fetching_broken_at_each_step(quick: Quick, output: Path, breakage: str, tmp_path: Path) -> None:
+    uri = quick.environment["TORCHLIFT_RESULT"]
+    assert quick.run("scripts/publish.sh", str(output), uri).returncode == 0
     target = tmp_path / "target"
 
     def fetched() -> dict[str, str]:
         return {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()}
 
-    breaking.count(bench, PROGRAMS, caller="", breakage=breakage)
-    status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
-    assert status == 0 and fetched() == FILES, said
-    number = len(breaking.steps(bench))
-    assert number >= 8
-    for step in range(1, number + 1):
-        breaking.break_at(bench, step)
-        status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
+    breaking.count(quick, PROGRAMS, caller="", breakage=breakage)
+    for step in breaking.sweep(quick):
+        status, said = finish(start(quick, "scripts/fetch.sh", uri, str(target)))
+        if step == 0:
+            assert status == 0 and fetched() == FILES, said
+            assert len(breaking.steps(quick)) >= 8
+            continue
         assert status != 0, f"step {step}: {said}"
         assert fetched() in ({}, FILES), f"step {step}: {said}"
-    breaking.break_at(bench, 0)
-    status, said = finish(start(bench, "scripts/fetch.sh", uri, str(target)))
+    breaking.break_at(quick, 0)
+    status, said = finish(start(quick, "scripts/fetch.sh", uri, str(target)))
     assert status == 0 and fetched() == FILES, said
 
 

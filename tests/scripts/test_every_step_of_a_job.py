@@ -15,20 +15,11 @@ from tests.scripts.breaking import finish, start
 from tests.scripts.conftest import REPO_ROOT, Quick
 from tests.support.waiting import eventually
 
-PREFIX = "weights/test/0123456789abcdef/"
 RESULT = {"model.bin": "data\n", "config.json": "{}\n"}
 # The second try finds what the first one left: what is half written must not be published.
 COMMAND = """ls output inputs; touch "output/half-written-$$"
 cat inputs/data/text >output/model.bin; echo {} >output/config.json; rm "output/half-written-$$\""""
 OF_JOB = ("mkdir", "rm", "find", "aws", "python3", "bash", "tee", "cat", "flock", "grep", "sed", "tail", "tr")
-
-
-def published(bench: Quick) -> dict[str, str]:
-    """The files of the result, if it is one; none otherwise."""
-    keys = bench.keys(PREFIX)
-    if f"{PREFIX}manifest.json" not in keys:
-        return {}
-    return {key.removeprefix(PREFIX): bench.read(key).decode() for key in keys if not key.endswith("manifest.json")}
 
 
 @pytest.fixture
@@ -48,20 +39,17 @@ def run_job(bench: Quick, **variables: str) -> tuple[int, str]:
 @pytest.mark.parametrize("breakage", [breaking.FAILS, breaking.KILLED])
 def test_a_job_broken_at_each_step(job: Quick, breakage: str) -> None:
     breaking.count(job, OF_JOB, caller="run_job.sh", breakage=breakage)
-    number, step = 1, 0
-    while step <= number:
+    for step in breaking.sweep(job):
         job.empty()
         job.put("mine/text", "data\n")
-        breaking.break_at(job, step)
         status, said = run_job(job)
         calls = breaking.steps(job)
         if step == 0:
-            assert (status, published(job)) == (0, RESULT), said
-            number = len(calls)
-            assert number >= 12, calls
+            assert (status, job.published()) == (0, RESULT), said
+            assert len(calls) >= 12, calls
         else:
             broken = f"step {step}, {calls[step - 1]}: {said}"
-            assert published(job) in ({}, RESULT), broken
+            assert job.published() in ({}, RESULT), broken
             # Only its log may break without the job.
             spared = breakage == breaking.FAILS and calls[step - 1].startswith("tee ")
             assert (status == 0) == spared, broken
@@ -73,9 +61,8 @@ def test_a_job_broken_at_each_step(job: Quick, breakage: str) -> None:
                 assert ": exit 1" in (job.work / "reason.txt").read_text(), broken
             breaking.break_at(job, 0)
             status, again = run_job(job)
-            assert (status, published(job)) == (0, RESULT), f"{broken}, then {again}"
+            assert (status, job.published()) == (0, RESULT), f"{broken}, then {again}"
             assert not [path for path in (job.work / "inputs").iterdir() if path.name != "data"], broken
-        step += 1
 
 
 @pytest.mark.parametrize("program", ["aws", "python3", "bash", "tee", "find", "flock", "grep"])
@@ -85,9 +72,9 @@ def test_a_program_that_is_missing_ends_a_job_without_a_result(job: Quick, progr
     status, said = run_job(job)
     if program in ("tee", "grep"):
         # What only shows and explains may be missing.
-        assert (status, published(job)) == (0, RESULT), said
+        assert (status, job.published()) == (0, RESULT), said
     else:
-        assert status != 0 and published(job) == {}, said
+        assert status != 0 and job.published() == {}, said
 
 
 def test_a_job_that_hangs_is_ended_and_the_next_run_is_whole(job: Quick) -> None:
@@ -98,9 +85,9 @@ def test_a_job_that_hangs_is_ended_and_the_next_run_is_whole(job: Quick) -> None
         env={**job.environment, "TORCHLIFT_COMMAND": "echo half >output/model.bin; touch begun; sleep 300"},
         capture_output=True, timeout=60, check=False,
     )  # fmt: skip
-    assert hanging.returncode == 124 and published(job) == {}
+    assert hanging.returncode == 124 and job.published() == {}
     assert (job.work / "begun").exists()
-    assert run_job(job)[0] == 0 and published(job) == RESULT
+    assert run_job(job)[0] == 0 and job.published() == RESULT
 
 
 def test_a_disk_that_is_full_fails_the_step_and_says_so(job: Quick) -> None:
@@ -110,10 +97,10 @@ def test_a_disk_that_is_full_fails_the_step_and_says_so(job: Quick) -> None:
     done = subprocess.run(
         ["bash", "-c", script], env={**job.environment, **full}, capture_output=True, timeout=60, check=False
     )
-    assert done.returncode != 0 and published(job) == {}
+    assert done.returncode != 0 and job.published() == {}
     said = (job.work / "reason.txt").read_text()
     assert said.startswith("run: exit 1: epoch 7") and "File too large" in said
-    assert run_job(job)[0] == 0 and published(job) == RESULT
+    assert run_job(job)[0] == 0 and job.published() == RESULT
 
 
 def test_a_log_that_cannot_be_written_does_not_end_a_job(job: Quick) -> None:
@@ -121,7 +108,7 @@ def test_a_log_that_cannot_be_written_does_not_end_a_job(job: Quick) -> None:
     job.work.mkdir()
     (job.work / "step.log").symlink_to("/dev/full")
     status, said = run_job(job)
-    assert (status, published(job)) == (0, RESULT), said
+    assert (status, job.published()) == (0, RESULT), said
     assert "model.bin" not in said and "published" in said, "and it is shown"
 
 
@@ -142,7 +129,7 @@ def test_a_store_that_refuses_is_an_error_of_that_step(job: Quick) -> None:
     job.put("mine/text", "data\n")
     job.program("aws", "echo 'Could not connect to the endpoint URL' >&2; exit 255")
     status, said = run_job(job)
-    assert status != 0 and published(job) == {}
+    assert status != 0 and job.published() == {}
     assert "probe: exit 1: Could not connect to the endpoint URL" in said
 
 
@@ -152,7 +139,7 @@ def test_what_is_published_is_no_failure_because_something_stays_behind(job: Qui
         "rm", 'case "$*" in "-rf "*/tmp.*) [ -e "${@: -1}/manifest.json" ] && exit 1 ;; esac; exec "$REAL" "$@"'
     )
     status, said = run_job(job)
-    assert (status, published(job)) == (0, RESULT) and "left behind: " in said, said
+    assert (status, job.published()) == (0, RESULT) and "left behind: " in said, said
 
 
 def test_a_job_twice_changes_nothing(job: Quick) -> None:
@@ -174,7 +161,7 @@ def test_two_jobs_at_once_do_not_mix_in_one_folder(job: Quick) -> None:
     assert status == 1 and f"another job runs in {job.work}" in said
     (job.work / "go").touch()
     assert finish(first)[0] == 0
-    assert published(job) == {"model.bin": "one\n", "config.json": "{}\n"}
+    assert job.published() == {"model.bin": "one\n", "config.json": "{}\n"}
 
 
 def test_two_fetches_to_one_folder_at_once_leave_it_whole(quick: Quick) -> None:

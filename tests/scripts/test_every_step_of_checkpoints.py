@@ -50,18 +50,15 @@ def test_saving_broken_at_each_step_leaves_a_whole_checkpoint(quick: Quick, brea
     before = {name: shutil.copytree(quick.folder / name, quick.folder / f"{name}-before") for name in ("store", "work")}
     programs = ("aws", "bash", "python3", "mkdir", "find", "sort", "rm", "cp", "touch", "flock")
     breaking.count(quick, programs, caller="checkpoints.sh", breakage=breakage)
-    number, step = 1, 0
-    while step <= number:
+    for step in breaking.sweep(quick):
         for name, folder in before.items():
             shutil.rmtree(quick.folder / name)
             shutil.copytree(folder, quick.folder / name)
-        breaking.break_at(quick, step)
         status, said = checkpoints(quick, "save")
         calls = breaking.steps(quick)
         if step == 0:
             assert status == 0, said
-            number = len(calls)
-            assert number >= 14, calls
+            assert len(calls) >= 14, calls
         else:
             broken = f"step {step}, {calls[step - 1]}: {said}"
             breaking.break_at(quick, 0)
@@ -69,7 +66,6 @@ def test_saving_broken_at_each_step_leaves_a_whole_checkpoint(quick: Quick, brea
             status, again = checkpoints(quick, "save")
             assert status == 0, f"{broken}, then {again}"
         assert whole(quick)[-1] == "step-10"
-        step += 1
 
 
 @pytest.mark.long
@@ -83,21 +79,17 @@ def test_restoring_broken_at_each_step_never_begins_again(quick: Quick, breakage
     quick.put(f"{PREFIX}step-11/state", "cut off")
     programs = ("aws", "bash", "python3", "find", "sort", "flock", "mv")
     breaking.count(quick, programs, caller="/scripts/", breakage=breakage)
-    number, step = 1, 0
-    while step <= number:
-        breaking.break_at(quick, step)
+    # Whoever is killed leaves it all to the next one.
+    for step in breaking.sweep(quick, stride=1 if breakage == breaking.FAILS else 4):
         status, said = checkpoints(quick, "restore")
         calls = breaking.steps(quick)
-        number = number if step else len(calls)
+        assert step or len(calls) >= 15, calls
         broken = f"step {step}, {calls[step - 1]}: {said}"
         assert status != 0 or resumed(quick) == {"step-10": {"step-10"}}, broken
-        breaking.break_at(quick, 0)
         if status:
+            breaking.break_at(quick, 0)
             status, again = checkpoints(quick, "restore")
             assert (status, resumed(quick)) == (0, {"step-10": {"step-10"}}), f"{broken}, then {again}"
-        # Whoever is killed leaves it all to the next one.
-        step += 1 if step == 0 or breakage == breaking.FAILS else 4
-    assert number >= 15
 
 
 def test_what_was_cut_off_never_takes_the_place_of_what_is_whole(quick: Quick) -> None:

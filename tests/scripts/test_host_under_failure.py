@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.scripts import breaking
 from tests.scripts.conftest import Quick
 from tests.scripts.job_host import Host, boot, make_quick_host, times_ended, write_bundle
 from tests.support.receiver import Receiver
-
-OF_BOOT = ("rm", "install", "df", "tail", "tr", "timeout", "python3", "systemctl")
 
 
 @pytest.fixture
@@ -23,17 +19,12 @@ def told(receiver: Receiver) -> list[str]:
     return [body["Status"] for body in receiver.bodies]
 
 
-def published(host: Host) -> bool:
-    prefix = "weights/test/0123456789abcdef/"
-    return f"{prefix}manifest.json" in host.bench.keys(prefix)
-
-
 @pytest.mark.parametrize("breakage", ["exit 1", "exit 127", "exec /bin/sleep 0"])
 def test_a_log_that_breaks_does_not_end_the_job(host: Host, receiver: Receiver, breakage: str) -> None:
     """Whoever wrote to it next would die without a word, and the instance go on costing."""
     host.bench.program("tee", breakage)
     output = host.run()
-    assert told(receiver) == ["SUCCESS"] and published(host), output
+    assert told(receiver) == ["SUCCESS"] and host.bench.is_published(), output
     assert times_ended(host) == 1
 
 
@@ -42,14 +33,14 @@ def test_a_log_that_is_killed_in_the_middle_does_not_end_the_job(host: Host, rec
     host.bench.program("tee", f'echo $$ >>"{pids}"; exec "$REAL" "$@"')
     command = f"kill -KILL $(cat {pids}); sleep 0.2; seq 20000; echo trained >output/weights"
     output = host.run(TORCHLIFT_COMMAND=command)
-    assert told(receiver) == ["SUCCESS"] and published(host), output
+    assert told(receiver) == ["SUCCESS"] and host.bench.is_published(), output
     assert times_ended(host) == 1 and "SUCCESS: s3://" in output
 
 
 def test_a_log_on_a_full_disk_does_not_end_the_job(host: Host, receiver: Receiver) -> None:
     host.bench.program("tee", 'exec "$REAL" "${@:1:$#-1}" /dev/full')
     output = host.run()
-    assert told(receiver) == ["SUCCESS"] and published(host), output
+    assert told(receiver) == ["SUCCESS"] and host.bench.is_published(), output
     assert times_ended(host) == 1
 
 
@@ -69,7 +60,7 @@ def test_a_step_that_hangs_ends_at_the_jobs_deadline(
     real = (host.bench.bin / program).read_text()
     host.bench.program(program, f'case "$*" in {call}) exec /bin/sleep 100 ;; esac\n{real}')
     output = host.run(TORCHLIFT_DEADLINE_SECONDS="4")
-    assert told(receiver) == ["FAILURE"] and not published(host), output
+    assert told(receiver) == ["FAILURE"] and not host.bench.is_published(), output
     assert reason in receiver.bodies[0]["Reason"]
     assert times_ended(host) == 1
 
@@ -85,7 +76,7 @@ def test_a_save_that_hangs_does_not_keep_a_job_that_has_ended(host: Host, receiv
         TORCHLIFT_COMMAND=f"{train}; echo trained >output/weights",
         TORCHLIFT_SAVE_EVERY_SECONDS="1", TORCHLIFT_SAVE_SECONDS="2",
     )  # fmt: skip
-    assert told(receiver) == ["SUCCESS"] and published(host), output
+    assert told(receiver) == ["SUCCESS"] and host.bench.is_published(), output
     assert times_ended(host) == 1
 
 
@@ -101,19 +92,16 @@ def test_a_host_that_is_reset_while_it_boots_boots_again(host: Host, receiver: R
     mark = host.bench.folder / "root/var/lib/cloud/instance/sem/config_scripts_user"
     mark.parent.mkdir(parents=True)
     bundle = write_bundle(host.bench)
-    breaking.count(host.bench, OF_BOOT, caller="user_data.sh", breakage=breaking.KILLED)
-    number, step = 1, 0
-    while step <= number:
+    breaking.count(host.bench, breaking.OF_BOOT, caller="user_data.sh", breakage=breaking.KILLED)
+    for step in breaking.sweep(host.bench):
         mark.touch()
-        breaking.break_at(host.bench, step)
         done = boot(host, TORCHLIFT_SOURCE=bundle)
-        number = number if step else len(breaking.steps(host.bench))
+        assert step or len(breaking.steps(host.bench)) >= 10
         assert (done.returncode == 0) == (step == 0), done.stderr
         assert not mark.exists() or step == 1, "the very first command"
         breaking.break_at(host.bench, 0)
         assert boot(host, TORCHLIFT_SOURCE=bundle).returncode == 0, f"after step {step}"
-        step += 1
-    assert number >= 10 and told(receiver) == []
+    assert told(receiver) == []
 
 
 def test_user_data_twice_changes_nothing(host: Host, receiver: Receiver) -> None:
@@ -127,10 +115,6 @@ case "$1" in enable) mkdir -p {enabled.parent}; ln -s ../torchlift-job.service {
     )
     bundle = write_bundle(host.bench)
     assert boot(host, TORCHLIFT_SOURCE=bundle).returncode == 0
-
-    def state() -> dict[Path, tuple[bytes, int]]:
-        return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*") if path.is_file()}
-
-    before, units = state(), log.read_text()
+    before, units = breaking.written(root), log.read_text()
     assert boot(host, TORCHLIFT_SOURCE=bundle).returncode == 0
-    assert state() == before and log.read_text() == units and told(receiver) == []
+    assert breaking.written(root) == before and log.read_text() == units and told(receiver) == []
