@@ -11,6 +11,9 @@ die() {
   exit 1
 }
 
+# within SECONDS COMMAND...: the command ends then, and what ignores that is killed.
+within() { timeout --kill-after=5 "$@"; }
+
 # keep FILE [TEE OPTION]: shows what it reads and keeps it in FILE. Whatever becomes of that (no tee, a full disk), it
 # reads to the end: nobody may die of its log.
 keep() {

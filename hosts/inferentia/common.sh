@@ -21,6 +21,9 @@ die() {
   exit 1
 }
 
+# within SECONDS COMMAND...: the command ends then, and what ignores that is killed.
+within() { timeout --kill-after=5 "$@"; }
+
 # metadata PATH: one value of the instance metadata service.
 metadata() {
   local base=http://169.254.169.254/latest token
@@ -35,7 +38,7 @@ container() {
   shift
   instance="$(cat "$RUN/instance")"
   # What an earlier `docker run` that was killed may have left.
-  timeout --kill-after=5 60 docker rm --force "$name" >/dev/null 2>&1 || true
+  within 60 docker rm --force "$name" >/dev/null 2>&1 || true
   exec docker run --rm --name "$name" --network host --user "$RUN_AS:$RUN_AS" \
     --read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 2048 \
     --log-driver awslogs --log-opt "awslogs-region=$AWS_REGION" --log-opt "awslogs-group=$TORCHLIFT_LOG_GROUP" \

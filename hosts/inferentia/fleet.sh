@@ -19,7 +19,7 @@ id="unknown"
 signal() {
   local pause
   for pause in 2 8 0; do
-    if timeout --kill-after=5 60 aws cloudformation signal-resource --stack-name "$TORCHLIFT_STACK" --logical-resource-id "$TORCHLIFT_RESOURCE" \
+    if within 60 aws cloudformation signal-resource --stack-name "$TORCHLIFT_STACK" --logical-resource-id "$TORCHLIFT_RESOURCE" \
       --unique-id "$id" --status "$1"; then
       say "signalled $1"
       return 0
@@ -33,8 +33,8 @@ signal() {
 tell() {
   local log=(--log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$id/boot")
   say "$1" || true
-  timeout --kill-after=5 60 aws logs create-log-stream "${log[@]}" 2>/dev/null || true
-  timeout --kill-after=5 60 aws logs put-log-events "${log[@]}" --log-events "$(LINE="torchlift: $1" python3 -c '
+  within 60 aws logs create-log-stream "${log[@]}" 2>/dev/null || true
+  within 60 aws logs put-log-events "${log[@]}" --log-events "$(LINE="torchlift: $1" python3 -c '
 import json, os, time
 print(json.dumps([{"timestamp": int(time.time() * 1000), "message": os.environ["LINE"][:2000]}]))')" >/dev/null || true
 }
@@ -43,7 +43,7 @@ print(json.dumps([{"timestamp": int(time.time() * 1000), "message": os.environ["
 give_up() {
   trap - EXIT TERM
   tell "FAILURE: $1"
-  timeout --kill-after=5 120 systemctl stop torchlift-nginx.service || true
+  within 120 systemctl stop torchlift-nginx.service || true
   signal FAILURE
   exit 1
 }
@@ -57,7 +57,7 @@ left() {
   echo "$((seconds > 1 ? seconds : 1))"
 }
 # bounded COMMAND...: nothing may hang for longer than the host has.
-bounded() { timeout --kill-after=5 "$(left)" "$@"; }
+bounded() { within "$(left)" "$@"; }
 
 install -d -m 0700 "$RUN"
 # By hand, beside the unit: one after the other.

@@ -26,7 +26,7 @@ while true; do
       failures[$core]=$((${failures[$core]:-0} + 1))
       if [ "${failures[$core]}" -ge "$ALLOWED" ]; then
         say "the server of core $core does not work: it is ended, and its unit starts another"
-        timeout --kill-after=5 60 docker kill "torchlift-server-$core" >/dev/null || true
+        within 60 docker kill "torchlift-server-$core" >/dev/null || true
         failures[$core]=0
       fi
     fi

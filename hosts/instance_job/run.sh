@@ -37,7 +37,7 @@ instance_id() {
 # send_log: the host's own lines, beside the container's, which its log driver sends as they come.
 send_log() {
   local stream="$TORCHLIFT_JOB/$TORCHLIFT_HASH/$TORCHLIFT_INSTANCE_ID"
-  timeout --kill-after=5 60 aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
+  within 60 aws logs create-log-stream --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" || true
   tail -n 200 "$log" | python3 -c '
 import json, sys, time
 now = int(time.time() * 1000)
@@ -46,7 +46,7 @@ lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
 lines = [line[:2000] for line in lines if line.strip() and not line.startswith("{\"_aws\"")]
 json.dump([{"timestamp": now, "message": line} for line in lines], sys.stdout)
 ' >"$TORCHLIFT_WORK/events.json"
-  timeout --kill-after=5 60 aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
+  within 60 aws logs put-log-events --log-group-name "$TORCHLIFT_LOG_GROUP" --log-stream-name "$stream/host" \
     --log-events "file://$TORCHLIFT_WORK/events.json" >/dev/null || true
 }
 
@@ -57,7 +57,7 @@ finish() {
   stop_saving
   bash "$scripts/signal.sh" "$1" "$TORCHLIFT_JOB on ${TORCHLIFT_INSTANCE_ID:-an unknown instance}: $2" ||
     say "the signal is lost; the event of this instance's end makes up for it"
-  [ "$1" = FAILURE ] || timeout --kill-after=5 600 bash "$scripts/checkpoints.sh" clear || true
+  [ "$1" = FAILURE ] || within 600 bash "$scripts/checkpoints.sh" clear || true
   [ -z "${TORCHLIFT_INSTANCE_ID:-}" ] || end_instance
   say "this instance cannot be taken out of its group: shutting down"
   systemctl poweroff
@@ -70,7 +70,7 @@ end_instance() {
   send_log || say "the log is not sent"
   for pause in 2 10 30 0; do
     # With the decrement the group lets it go; without, it would start a replacement.
-    if timeout --kill-after=5 60 aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
+    if within 60 aws autoscaling terminate-instance-in-auto-scaling-group --instance-id "$TORCHLIFT_INSTANCE_ID" \
       --should-decrement-desired-capacity >/dev/null; then
       exit 0
     fi
@@ -86,7 +86,7 @@ save_meanwhile() {
     sleep "$SAVE_EVERY_SECONDS" &
     pause=$!
     wait "$pause" || true
-    [ -n "$stop" ] || timeout --kill-after=5 "$SAVE_SECONDS" bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
+    [ -n "$stop" ] || within "$SAVE_SECONDS" bash "$scripts/checkpoints.sh" save || say "checkpoints could not be saved this time"
   done
 }
 # stop_saving: a save under way is finished first, or it would get in the way of what follows.
@@ -135,8 +135,9 @@ remaining="$(remaining_seconds)" || finish FAILURE "the time of the first start 
 deadline_reason="the deadline of $((TORCHLIFT_DEADLINE_SECONDS / 60)) minutes has passed"
 [ "$remaining" -gt 0 ] || finish FAILURE "$deadline_reason"
 ends=$((SECONDS + remaining))
+left() { echo "$((ends > SECONDS ? ends - SECONDS : 1))"; }
 # bounded COMMAND...: nothing may hang for longer than the job has.
-bounded() { timeout --kill-after=5 "$((ends > SECONDS ? ends - SECONDS : 1))" "$@"; }
+bounded() { within "$(left)" "$@"; }
 
 login_and_pull() {
   local registry="${TORCHLIFT_IMAGE%%/*}" region
@@ -196,7 +197,7 @@ save_meanwhile &
 saver=$!
 watch_for_interruption &
 watcher=$!
-timeout --kill-after=60 "$((ends > SECONDS ? ends - SECONDS : 1))" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
+timeout --kill-after=60 "$(left)" bash "$scripts/run_job.sh" "${launcher[@]}" "$TORCHLIFT_IMAGE" &
 job=$!
 status=0
 wait "$job" || status=$?
