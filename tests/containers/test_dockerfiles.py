@@ -81,6 +81,19 @@ def test_its_last_user_exists_and_is_nobody_special(name: str) -> None:
 
 
 @every
+def test_it_installs_exactly_what_is_pinned_and_from_one_index_at_a_time(name: str) -> None:
+    text = ALL[name].read_text()
+    assert not re.search(r"^ADD |:latest\b", text, re.MULTILINE)
+    requirements = ALL[name].parent / "requirements.txt"
+    assert requirements.exists() == ("pip install" in text)
+    assert "--extra-index-url" not in text, "one index for each install: pip takes a name from whichever has it"
+    assert text.count("--index-url") == len(re.findall(r"pip install .*--no-deps .*--index-url", text))
+    for line in requirements.read_text().splitlines() if requirements.exists() else ():
+        requirement = line.partition("#")[0].strip()
+        assert not requirement or re.fullmatch(r"[A-Za-z0-9._\[\]-]+==\S+( *;.*)?", requirement), line
+
+
+@every
 def test_what_python_needs(name: str) -> None:
     """Our code where Python finds it, pinned libraries before it so that a change of code keeps their layer."""
     file = read(ALL[name])
