@@ -12,5 +12,5 @@ def eventually(condition: Callable[[], Any], seconds: float = 30) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+        time.sleep(0.02)
     return value
