@@ -58,9 +58,7 @@ sys.stdout.buffer.write(" ".join(text.split()).encode()[:1000].decode("utf-8", "
 }
 
 probe() {
-  local there=no
-  if result_exists "$TORCHLIFT_RESULT"; then there=yes; fi
-  echo "$there" >result_was_there
+  if result_exists "$TORCHLIFT_RESULT"; then echo yes; else echo no; fi >result_was_there
 }
 
 fetch_inputs() {

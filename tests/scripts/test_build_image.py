@@ -47,14 +47,14 @@ esac
     )
 
 
-def build(bench: Workbench, repository: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def build(bench: Workbench, repository: str, *arguments: str, base: str = BASE) -> subprocess.CompletedProcess[str]:
     return bench.run(
         "scripts/build_image.sh",
         *arguments,
         TORCHLIFT_RESULT=f"ecr://{repository}:0123456789abcdef",
         TORCHLIFT_IMAGE_DIR="containers/test",
         TORCHLIFT_PLATFORM="linux/arm64",
-        BASE_IMAGE=BASE,
+        BASE_IMAGE=base,
     )
 
 
@@ -76,10 +76,22 @@ def test_an_image_is_built_pushed_and_read_back(bench: Workbench, repository: st
     for option in ("--provenance=false", "--sbom=false", "--output type=docker", "--platform linux/arm64"):
         assert option in command
     assert f"BASE_IMAGE={BASE}" in command
+    assert f"--tag {repository}:0123456789abcdef" in command
     assert "--build-arg EXTRA=1" in command
     assert f"--file {bench.environment['TORCHLIFT_HOME']}/containers/test/Dockerfile" in command
     assert calls(bench)[-1] == f"push {repository}:0123456789abcdef"
     assert (bench.folder / "password").read_text().strip()
+
+
+@pytest.mark.parametrize("base", ["public.ecr.aws/nginx/nginx:1.29", "python:3.12", "{repository}:base"])
+def test_a_base_from_elsewhere_or_from_the_same_registry_needs_no_login(
+    bench: Workbench, repository: str, base: str
+) -> None:
+    docker(bench, repository)
+    done = build(bench, repository, base=base.format(repository=repository))
+    assert done.returncode == 0, done.stdout + done.stderr
+    logins = [call.split()[-1] for call in calls(bench) if call.startswith("login")]
+    assert logins == [repository.partition("/")[0]]
 
 
 @pytest.mark.parametrize("image", sorted(path.parent.name for path in REPO_ROOT.glob("containers/*/build.sh")))

@@ -84,3 +84,29 @@ def test_one_that_the_job_removes_while_it_is_saved_arrives_whole(bench: Workben
 def test_there_may_be_none(bench: Workbench, verb: str) -> None:
     run(bench, verb)
     assert bench.keys() == []
+
+
+def test_what_was_saved_or_restored_is_not_sent_again(bench: Workbench) -> None:
+    write(bench, "step-1")
+    run(bench, "save")
+    run(bench, "clear")
+    run(bench, "save")
+    assert bench.keys() == []
+    bench.put(f"{PREFIX}step-2/manifest.json", "{}")
+    write(bench, "step-3")
+    run(bench, "save")
+    assert stored(bench) == {"step-2", "step-3"}
+    run(bench, "restore")
+    run(bench, "clear")
+    run(bench, "save")
+    assert bench.keys() == []
+
+
+def test_what_a_killed_save_left_is_in_no_checkpoint(bench: Workbench) -> None:
+    held = bench.work / "saved_checkpoints" / ".held"
+    held.mkdir(parents=True)
+    (held / "of another").write_text("state")
+    write(bench, "step-1")
+    run(bench, "save")
+    assert set(bench.keys()) == {f"{PREFIX}step-1/state", f"{PREFIX}step-1/manifest.json"}
+    assert [path.name for path in held.parent.iterdir()] == ["step-1"], "its files are held no longer than needed"

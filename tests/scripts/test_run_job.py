@@ -21,14 +21,19 @@ def test_a_job_fetches_runs_and_publishes(bench: Workbench, tmp_path: Path) -> N
     (tmp_path / "in").mkdir()
     (tmp_path / "in/text.txt").write_text("hello")
     bench.run("scripts/publish.sh", str(tmp_path / "in"), f"s3://{bench.bucket}/inputs/feed/")
+    bench.work.mkdir()
+    (bench.work / "reason.txt").write_text("of an earlier try")
     done = bench.run(
         "scripts/run_job.sh",
+        PYTHONPATH="/of/the/image",
         TORCHLIFT_INPUTS=f"data=s3://{bench.bucket}/inputs/feed/",
         TORCHLIFT_COMMAND='tr a-z A-Z <inputs/data/text.txt >output/loud.txt; echo "$PYTHONPATH" >output/path.txt; pwd',
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert bench.read(f"{PREFIX}loud.txt") == b"HELLO"
-    assert bench.read(f"{PREFIX}path.txt").decode().split(":")[0].strip() == str(REPO_ROOT)
+    assert bench.read(f"{PREFIX}path.txt").decode() == f"{REPO_ROOT}:/of/the/image\n"
+    steps = [line.rsplit(": ")[-1] for line in done.stdout.splitlines() if "test-job 0123456789abcdef: " in line]
+    assert steps == ["probe", "fetch", "clean", "run", "publish"]
     assert f"{PREFIX}manifest.json" in bench.keys(PREFIX)
     assert str(bench.work) in done.stdout, "the command's output is shown, and it runs in the work folder"
     assert not (bench.work / "reason.txt").exists()
@@ -98,6 +103,25 @@ def test_an_unsafe_input_name_is_refused(bench: Workbench, name: str) -> None:
     assert done.returncode != 0
     assert "is no name for an input" in reason(bench)
     assert not (bench.work / "ran").exists()
+
+
+@pytest.mark.parametrize("entry", ["data", "[a-z]*"])
+def test_an_input_without_a_name_is_refused_as_it_was_written(bench: Workbench, entry: str) -> None:
+    """Also one that is a pattern to the shell, and fits the folders that are there."""
+    done = bench.run("scripts/run_job.sh", TORCHLIFT_INPUTS=entry, TORCHLIFT_COMMAND="touch ran")
+    assert done.returncode != 0
+    assert f"'{entry}' is not name=uri" in reason(bench)
+
+
+def test_a_job_knows_where_an_image_has_its_code_and_its_work(bench: Workbench) -> None:
+    """Where nobody says so: /opt/torchlift/work, which this test must not make."""
+    for name in ("TORCHLIFT_HOME", "TORCHLIFT_WORK"):
+        del bench.environment[name]
+    bench.program("mkdir", 'echo "mkdir $* with $PYTHONPATH"; exit 9')
+    done = bench.run("scripts/run_job.sh", PYTHONPATH="/more", TORCHLIFT_COMMAND="touch ran")
+    assert done.returncode == 9
+    made = " ".join(f"/opt/torchlift/work/{name}" for name in ("inputs", "output", "checkpoints"))
+    assert done.stdout == f"mkdir -p {made} with /opt/torchlift:/more\n"
 
 
 def test_a_command_that_writes_nothing_fails_at_publishing(bench: Workbench) -> None:
