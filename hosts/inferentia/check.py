@@ -56,34 +56,43 @@ def judge(answer: Any, core: int | None) -> None:
         raise WrongError(f"not an answer: {json.dumps(answer)[:300]}") from None
 
 
-def check(*, address: str, cores: int, seconds: float, token: str) -> dict[int, str]:
-    """What is wrong with which cores; empty when all have answered right."""
+def check(*, address: str, cores: int, seconds: float, token: str) -> dict[str, str]:
+    """What is wrong with which cores, or with the path that clients use; empty when all have answered right.
+
+    nginx takes a server off the balanced path for a second when it refuses a connection, as one does that has just
+    started: like the cores, that path is asked until it answers.
+    """
     ends = time.monotonic() + seconds
     answers: dict[int, Any] = {}
-    wrong: dict[int, str] = dict.fromkeys(range(cores), "not asked")
-    while wrong:
-        for core in list(wrong):
+    paths: list[tuple[str, str, int | None]] = [
+        *((f"core {core}", f"/cores/{core}/predict", core) for core in range(cores)),
+        ("POST /predict", "/predict", None),
+    ]
+    wrong = {name: "not asked" for name, _, _ in paths}
+    while True:
+        for name, path, core in [one for one in paths if one[0] in wrong]:
             try:
-                answer = ask(address, f"/cores/{core}/predict", token)
+                answer = ask(address, path, token)
                 judge(answer, core)
-                answers[core] = answer
-                del wrong[core]
+                if core is not None:
+                    answers[core] = answer
+                del wrong[name]
             except WrongError as error:
-                wrong[core] = str(error)
+                wrong[name] = str(error)
         if not wrong or time.monotonic() > ends:
-            break
+            return wrong or _differences(answers)
         time.sleep(PAUSE_SECONDS)
-    return wrong or _differences(answers)
 
 
-def _differences(answers: dict[int, Any]) -> dict[int, str]:
+def _differences(answers: dict[int, Any]) -> dict[str, str]:
     """Cores whose model gave another text than the same model on the first core that has it."""
     first: dict[str, Any] = {}
-    wrong: dict[int, str] = {}
+    wrong: dict[str, str] = {}
     for core, answer in sorted(answers.items()):
         known = first.setdefault(answer["model"], answer)
         if answer["text"] != known["text"]:
-            wrong[core] = f"{answer['model']} answers {answer['text']!r}, but {known['text']!r} on core {known['core']}"
+            told = f"{answer['model']} answers {answer['text']!r}, but {known['text']!r} on core {known['core']}"
+            wrong[f"core {core}"] = told
     return wrong
 
 
@@ -97,15 +106,8 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     token = given.token_file.read_text(encoding="utf-8").strip() if given.token_file else ""
     wrong = check(address=given.address, cores=given.cores, seconds=given.seconds, token=token)
-    if not wrong:
-        try:
-            # As clients ask: by the balanced path.
-            judge(ask(given.address, "/predict", token), None)
-        except WrongError as error:
-            print(f"POST /predict: {error}", file=sys.stderr)
-            return 1
-    for core, reason in sorted(wrong.items()):
-        print(f"core {core}: {reason}", file=sys.stderr)
+    for name, reason in wrong.items():
+        print(f"{name}: {reason}", file=sys.stderr)
     return 1 if wrong else 0
 
 
