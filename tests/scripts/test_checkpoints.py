@@ -82,7 +82,7 @@ def test_one_that_the_job_removes_while_it_is_saved_arrives_whole(bench: Workben
 
 @pytest.mark.parametrize("verb", ["save", "restore"])
 def test_there_may_be_none(bench: Workbench, verb: str) -> None:
-    run(bench, verb)
+    assert ("no checkpoint to resume from" in run(bench, verb)) == (verb == "restore")
     assert bench.keys() == []
 
 

@@ -1,4 +1,4 @@
-"""A script whose variables are not all set says which one it misses, before it does anything."""
+"""A script that misses a variable or an argument says so, by name, before it does anything."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ NEEDS = {
     "checkpoints": "TORCHLIFT_CHECKPOINTS",
     "run_job": "TORCHLIFT_JOB TORCHLIFT_HASH TORCHLIFT_RESULT TORCHLIFT_COMMAND",
 }
+USES: dict[str, list[tuple[str, ...]]] = {
+    "fetch": [(), ("s3://a/b/",), ("s3://a/b/", "c", "d")],
+    "publish": [(), ("folder",), ("folder", "s3://a/b/", "c")],
+    "checkpoints": [(), ("load",)],
+    "signal": [("success",)],
+}
+"""Arguments that a script refuses."""
 CASES = [(script, name) for script, names in NEEDS.items() for name in names.split()]
 
 
@@ -34,3 +41,23 @@ def test_a_missing_variable_is_named_before_anything_is_done(bench: Workbench, s
     assert f"{name}: parameter null or not set" in done.stderr
     assert done.stdout == ""
     assert not Path(bench.work).exists()
+
+
+@pytest.mark.parametrize(("script", "arguments"), [(script, one) for script, wrong in USES.items() for one in wrong])
+def test_wrong_arguments_are_answered_with_the_right_ones(
+    bench: Workbench, script: str, arguments: tuple[str, ...]
+) -> None:
+    bench.program("aws", 'echo "aws was called"')
+    done = bench.run(
+        f"scripts/{script}.sh",
+        *arguments,
+        TORCHLIFT_CHECKPOINTS="s3://bucket/checkpoints/",
+        TORCHLIFT_SIGNAL_URL="http://127.0.0.1:1",
+    )
+    assert done.returncode != 0
+    assert f"usage: {script}.sh " in done.stderr
+    assert "aws was called" not in done.stdout
+
+
+def test_every_script_that_tells_its_use_is_in_the_table() -> None:
+    assert {path.stem for path in REPO_ROOT.glob("scripts/*.sh") if '"usage: ' in path.read_text()} == set(USES)
