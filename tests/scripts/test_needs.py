@@ -61,3 +61,27 @@ def test_wrong_arguments_are_answered_with_the_right_ones(
 
 def test_every_script_that_tells_its_use_is_in_the_table() -> None:
     assert {path.stem for path in REPO_ROOT.glob("scripts/*.sh") if '"usage: ' in path.read_text()} == set(USES)
+
+
+WRONG = [
+    ("fetch", ("https://a/b/", "folder"), {}, "'https://a/b/' is not s3://bucket/path"),
+    ("fetch", ("s3://bucket", "folder"), {}, "'s3://bucket' is not s3://bucket/path"),
+    ("publish", (".", "file:///a/"), {}, "'file:///a/' is neither s3://bucket/prefix/ nor ecr://"),
+    ("publish", (".", "s3://bucket/object"), {}, "'s3://bucket/object' is neither s3://bucket/prefix/ nor ecr://"),
+    ("publish", (".", "ecr://registry/name:tag"), {}, "is not ecr://<registry>/<repository>:<tag>"),
+    ("build_image", (), {"TORCHLIFT_RESULT": "s3://a/b/"}, "'s3://a/b/' is not ecr://<registry>/<repository>:<tag>"),
+    ("checkpoints", ("save",), {"TORCHLIFT_CHECKPOINTS": "s3:/a/"}, "'s3:/a/' is not s3://bucket/path"),
+    ("run_job", (), {"TORCHLIFT_RESULT": "weights"}, "'weights' is neither s3://bucket/prefix/ nor ecr://"),
+]
+
+
+@pytest.mark.parametrize(("script", "arguments", "variables", "sentence"), WRONG)
+def test_a_uri_that_is_none_is_told_with_what_it_should_be(
+    bench: Workbench, script: str, arguments: tuple[str, ...], variables: dict[str, str], sentence: str
+) -> None:
+    bench.program("aws", 'echo "aws was called"')
+    needed = dict.fromkeys(NEEDS.get(script, "").split(), "a/b")
+    done = bench.run(f"scripts/{script}.sh", *arguments, **{**needed, **variables})
+    assert done.returncode != 0
+    assert sentence in done.stdout + done.stderr
+    assert "aws was called" not in done.stdout
