@@ -60,27 +60,29 @@ def check(*, address: str, cores: int, seconds: float, token: str) -> dict[str, 
     """What is wrong with which cores, or with the path that clients use; empty when all have answered right.
 
     nginx takes a server off the balanced path for a second when it refuses a connection, as one does that has just
-    started: like the cores, that path is asked until it answers.
+    started: that path is asked when the cores have answered, and again until it does.
     """
     ends = time.monotonic() + seconds
     answers: dict[int, Any] = {}
-    paths: list[tuple[str, str, int | None]] = [
-        *((f"core {core}", f"/cores/{core}/predict", core) for core in range(cores)),
-        ("POST /predict", "/predict", None),
-    ]
-    wrong = {name: "not asked" for name, _, _ in paths}
     while True:
-        for name, path, core in [one for one in paths if one[0] in wrong]:
+        wrong: dict[str, str] = {}
+        for core in range(cores):
+            if core in answers:
+                continue
             try:
-                answer = ask(address, path, token)
+                answer = ask(address, f"/cores/{core}/predict", token)
                 judge(answer, core)
-                if core is not None:
-                    answers[core] = answer
-                del wrong[name]
+                answers[core] = answer
             except WrongError as error:
-                wrong[name] = str(error)
-        if not wrong or time.monotonic() > ends:
-            return wrong or _differences(answers)
+                wrong[f"core {core}"] = str(error)
+        if not wrong:
+            try:
+                judge(ask(address, "/predict", token), None)
+                return _differences(answers)
+            except WrongError as error:
+                wrong["POST /predict"] = str(error)
+        if time.monotonic() > ends:
+            return wrong
         time.sleep(PAUSE_SECONDS)
 
 
