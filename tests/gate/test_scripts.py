@@ -54,10 +54,11 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
 def test_what_a_function_sets_is_its_own_unless_others_read_it(script: Path) -> None:
     """A name that is not local changes one of the caller's, and works until somebody takes the same."""
     text = PROGRAM.sub("", script.read_text())
+    bodies = dict(functions(text))
     outside = text
-    for _, body in functions(text):
+    for body in bodies.values():
         outside = outside.replace(body, "")
-    for name, body in functions(text):
+    for name, body in bodies.items():
         local = {word.split("=")[0] for words in LOCAL.findall(body) for word in words.split()}
         written = {word for groups in SET.findall(body) for group in groups for word in group.split()}
         leaked = {word for word in written - local if not re.search(rf"\$\{{?{word}\b|\b{word}=", outside)}
