@@ -55,7 +55,7 @@ def files() -> list[str]:
 
 
 def checkout(folder: Path) -> Path:
-    """A copy of the tracked files as they are now, with the environments linked."""
+    """A copy of the tracked files as they are now, tracked there, too, with the environments linked."""
     done = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=REPO_ROOT,
@@ -68,6 +68,9 @@ def checkout(folder: Path) -> Path:
         if source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+    # Tests ask git which files there are.
+    for command in (["init", "--quiet"], ["add", "--all", "--force"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
     for name in LINKED:
         if (REPO_ROOT / name).exists():
             (folder / name).symlink_to((REPO_ROOT / name).resolve())
