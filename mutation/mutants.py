@@ -50,15 +50,18 @@ class Survivor:
 
 def targets() -> list[tuple[str, list[str]]]:
     """[(pattern of paths, the tests to run)], the first match counts."""
-    rows = tomllib.loads((HERE / "targets.toml").read_text())["target"]
-    return [(row["path"], row["tests"]) for row in rows]
+    return [(row["path"], row["tests"]) for row in _table()["target"]]
+
+
+def _table() -> dict[str, Any]:
+    return tomllib.loads((HERE / "targets.toml").read_text())
 
 
 def watched_by(path: str) -> list[str]:
     """The tests that watch over a file. Raises LookupError when the table says nothing of it."""
     for pattern, tests in targets():
         if fnmatchcase(path, pattern):
-            return tests
+            return [*(_table()["scripts"] if path.endswith(".sh") else ()), *tests]
     raise LookupError(f"{path}: name its tests in mutation/targets.toml")
 
 

@@ -16,7 +16,8 @@ from stacks.foundation import Foundation
 from stacks.images import OwnImage, build_image
 from stacks.question_answering_models import TRACED_PREFIX, WORKLOAD, Made, as_input, list_models, trace_model
 from torchlift.fleet_dashboard import FleetDashboard
-from torchlift.inferentia_fleet import FleetSize, HostImages, InferentiaFleet
+from torchlift.fleet_group import FleetSize
+from torchlift.inferentia_fleet import HostImages, InferentiaFleet
 from torchlift.job_services import JobServices
 from torchlift.launch_template import Machine
 from torchlift.source_bundle import SourceBundle

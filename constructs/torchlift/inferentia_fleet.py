@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import (
-    Acknowledgment,
-    Aws,
-    CfnAutoScalingRollingUpdate,
-    CfnCreationPolicy,
-    CfnResourceSignal,
-    CfnUpdatePolicy,
-    Duration,
-    Stack,
-    Validations,
-)
-from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import Aws, Duration, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -26,50 +14,22 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
 
 from torchlift import permissions
-from torchlift.content_hash import HASH_LENGTH, digest
 from torchlift.fleet_alarms import FleetAlarms
+from torchlift.fleet_group import FleetSize, fleet_group
 from torchlift.fleet_load_balancer import CHECK_SECONDS, CHECKS_UP, FleetLoadBalancer
 from torchlift.fleet_metrics import WatchedFleet
 from torchlift.fleet_scaling import FleetScaling
+from torchlift.fleet_template import fleet_template
 from torchlift.instance_access import InstanceAccess
 from torchlift.job_data import JobResult
 from torchlift.job_scope import TAG_PREFIX
-from torchlift.launch_template import Machine, check_user_data, launch_template_data
+from torchlift.launch_template import Machine
 from torchlift.source_bundle import SourceBundle
-from torchlift.staging import REPO_ROOT
 
-USER_DATA = REPO_ROOT / "hosts" / "inferentia" / "user_data.sh"
 HOST_DEADLINE = Duration.minutes(25)
 """A host gives up when it has not answered by then: pulling some 10 GB, loading every shape, and a second try."""
-SIGNAL_WAIT = Duration.minutes(35)
-"""How long the stack waits for each host: the deadline, finding capacity and booting. An hour at most."""
 SETTLE_SECONDS = 2 * CHECKS_UP * CHECK_SECONDS
 """Between a host's first answer and its signal: the load balancer must know it before the next old host goes."""
-NOT_DURING_UPDATES = ("AZRebalance", "AlarmNotification", "HealthCheck", "ReplaceUnhealthy", "ScheduledActions")
-"""What would launch and end instances while CloudFormation counts them (AWS re:Post, "rolling update … fails")."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetSize:
-    """How many hosts, and when there are more.
-
-    :param maximum: more than `minimum`: an update starts a new host before it ends an old one
-    :param requests_per_instance: per minute, the scaling target
-    :param cpu_target_percent: of all vCPUs, the scaling target
-    :param warm_up_seconds: until a new host counts
-    """
-
-    minimum: int
-    maximum: int
-    requests_per_instance: int
-    cpu_target_percent: int
-    warm_up_seconds: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.minimum < self.maximum:
-            raise ValueError(
-                f"{self.minimum} to {self.maximum} hosts: an update needs one more than the fewest, which are 1 or more"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,8 +155,18 @@ class InferentiaFleet(Construct):
             f"{TAG_PREFIX}job": job,
             f"{TAG_PREFIX}workload": workload,
         }
-        template = self._build_template(machine, render_user_data(variables), tags)
-        self.group = self._build_group(size, template, tags, subnets, spot=machine.purchase == "spot")
+        self.group = fleet_group(
+            self,
+            name=self.group_name,
+            resource=self.resource,
+            size=size,
+            template=fleet_template(self, machine=machine, variables=variables, tags=tags, access=self.access),
+            tags=tags,
+            subnets=subnets,
+            target_group_arn=self.balancer.targets.ref,
+            grace=HOST_DEADLINE,
+            spot=machine.purchase == "spot",
+        )
         # Hosts send logs until their end, and the load balancer must see them before they signal.
         self.group.node.add_dependency(self.access, self.balancer, *after)
         self.watched = WatchedFleet(
@@ -249,89 +219,3 @@ class InferentiaFleet(Construct):
         permissions.allow(role, actions=["cloudformation:SignalResource"], resources=[Stack.of(self).stack_id])
         if token_secret_arn:
             permissions.allow(role, actions=["secretsmanager:GetSecretValue"], resources=[token_secret_arn])
-
-    def _build_template(self, machine: Machine, user_data: str, tags: Mapping[str, str]) -> ec2.CfnLaunchTemplate:
-        """A template for each content, never a version: a rollback finds the old template as it was, while a version
-        that was made stays the latest, and would start the rolled-back hosts anew with some later update."""
-        check_user_data(user_data)
-        details = {
-            "machine": {"image": machine.image_id, **vars(machine)},
-            "user_data": user_data,
-            "tags": dict(tags),
-            "profile": self.access.profile.ref,
-            "group": self.access.security_group.security_group_id,
-        }
-        hash = digest(Stack.of(self).resolve(details))[:HASH_LENGTH]
-        return ec2.CfnLaunchTemplate(
-            self,
-            f"Template{hash}",
-            launch_template_data=launch_template_data(
-                machine=machine,
-                instance_profile_arn=self.access.profile.attr_arn,
-                security_group_id=self.access.security_group.security_group_id,
-                tags=tags,
-                user_data=user_data,
-            ),
-        )
-
-    def _build_group(
-        self,
-        size: FleetSize,
-        template: ec2.CfnLaunchTemplate,
-        tags: Mapping[str, str],
-        subnets: Sequence[ec2.ISubnet],
-        *,
-        spot: bool,
-    ) -> autoscaling.CfnAutoScalingGroup:
-        kind = autoscaling.CfnAutoScalingGroup
-        group = kind(
-            self,
-            "Group",
-            auto_scaling_group_name=self.group_name,
-            # No DesiredCapacity: CloudFormation would set a group that scaled out back to it with every update.
-            min_size=str(size.minimum),
-            max_size=str(size.maximum),
-            vpc_zone_identifier=[subnet.subnet_id for subnet in subnets],
-            launch_template=kind.LaunchTemplateSpecificationProperty(launch_template_id=template.ref, version="1"),
-            target_group_arns=[self.balancer.targets.ref],
-            health_check_type="ELB",
-            # A host that starts must not be replaced for not answering yet.
-            health_check_grace_period=HOST_DEADLINE.to_seconds(),
-            default_instance_warmup=size.warm_up_seconds,
-            # A Spot host whose end is likely gets its successor before it goes.
-            capacity_rebalance=True if spot else None,
-            metrics_collection=[kind.MetricsCollectionProperty(granularity="1Minute")],
-            tags=[
-                kind.TagPropertyProperty(key=name, value=value, propagate_at_launch=False)
-                for name, value in sorted(tags.items())
-            ],
-        )
-        group.override_logical_id(self.resource)
-        wait = SIGNAL_WAIT.to_iso_string()
-        group.cfn_options.creation_policy = CfnCreationPolicy(
-            resource_signal=CfnResourceSignal(count=size.minimum, timeout=wait)
-        )
-        group.cfn_options.update_policy = CfnUpdatePolicy(
-            auto_scaling_rolling_update=CfnAutoScalingRollingUpdate(
-                max_batch_size=1,
-                # CloudFormation's own default is 0: the only host would end before the new one starts.
-                min_instances_in_service=size.minimum,
-                wait_on_resource_signals=True,
-                pause_time=wait,
-                suspend_processes=list(NOT_DURING_UPDATES),
-            )
-        )
-        Validations.of(group).acknowledge(
-            Acknowledgment(
-                id="AwsSolutions::AwsSolutions-AS3",
-                reason="Alarms tell of too few hosts, of hosts that do not answer and of hosts that failed to start; "
-                "a mail for every instance that scaling starts or ends would hide them",
-            )
-        )
-        return group
-
-
-def render_user_data(variables: Mapping[str, str]) -> str:
-    """Return the boot script with the fleet's environment in it, quoted for the shell."""
-    lines = "\n".join(f"{name}={shlex.quote(value)}" for name, value in sorted(variables.items()))
-    return USER_DATA.read_text(encoding="utf-8").replace("@FLEET_ENVIRONMENT@", lines)

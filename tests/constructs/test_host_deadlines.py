@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from settings import REPO_ROOT
-from torchlift.inferentia_fleet import HOST_DEADLINE, SIGNAL_WAIT
+from torchlift.fleet_group import SIGNAL_WAIT
+from torchlift.inferentia_fleet import HOST_DEADLINE
 from torchlift.job_signal import WAIT_SECONDS
 
 

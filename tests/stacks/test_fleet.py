@@ -15,8 +15,8 @@ from settings import REPO_ROOT
 from settings.inferentia import INF2_TYPES, cores_of
 from stand_in.executor.job_environment import FLEET_MARK, from_user_data
 from tests.stacks.synthesis import Resource, Synthesized, listed, statements
+from torchlift.fleet_group import FleetSize
 from torchlift.fleet_load_balancer import CHECK_SECONDS, CHECKS_UP, DRAIN_SECONDS, IDLE_SECONDS, LONGEST_REQUEST_SECONDS
-from torchlift.inferentia_fleet import FleetSize
 from torchlift.launch_template import MAX_USER_DATA_BYTES
 
 SECTION: dict[str, object] = {
