@@ -26,6 +26,8 @@ class DirectJob:
     code: str = IN_BUNDLE
     variables: Mapping[str, str] = field(default_factory=dict)
     """More of the job's environment."""
+    here: Mapping[str, str] = field(default_factory=dict)
+    """More of it in images mode, too: what tells the job that this machine lacks a program, which no image here has."""
 
 
 JOBS = {
@@ -40,7 +42,7 @@ JOBS = {
     "question-answering-trace-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     # The command's own launcher is Docker, and it compiles for Inf2.
     "question-answering-trace": DirectJob(
-        code=IN_IMAGE, variables={"TORCHLIFT_LAUNCHER": "", "TORCHLIFT_MORE_OPTIONS": "--backend=cpu"}
+        code=IN_IMAGE, variables={"TORCHLIFT_LAUNCHER": ""}, here={"TORCHLIFT_MORE_OPTIONS": "--backend=cpu"}
     ),
     "question-answering-models": DirectJob(),
     "question-answering-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),

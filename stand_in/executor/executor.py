@@ -31,7 +31,7 @@ class Executor:
         self.builds = Builds(self.site, self.events, self.faults, self._mode)
         self.instances = Instances(self.site, self.events, self.faults, self._mode)
         self.endpoints = Endpoints(self.site, self._mode)
-        self.fleets = Fleets(self.site)
+        self.fleets = Fleets(self.site, self._mode)
 
     def state(self) -> dict[str, Any]:
         """The content of `/_torchlift/state`."""

@@ -54,6 +54,11 @@ class FleetInstance:
             role=role,
         )
 
+    @property
+    def port(self) -> int | None:
+        """Of loopback, where its nginx is."""
+        return self.host.port if self.host is not None else None
+
     def as_json(self) -> dict[str, Any]:
         """The entry of `/_torchlift/state`."""
         host = self.host
@@ -82,10 +87,14 @@ class FleetInstance:
                 self._tell(f"{self._environment['TORCHLIFT_CORES']} cores answer")
                 self._signal("SUCCESS")
 
+    def leave(self) -> None:
+        """No more requests."""
+        self.in_service = False
+
     def stop(self) -> None:
         """The instance is gone: end its processes."""
         self._stopped.set()
-        self.in_service = False
+        self.leave()
         if self.host is not None:
             self.host.stop()
         self._job.stop()

@@ -11,10 +11,10 @@ from moto.autoscaling.models import autoscaling_backends
 from moto.elbv2.models import elbv2_backends
 
 from stand_in.environment import ACCOUNT
-from stand_in.executor import groups, moto_gaps
+from stand_in.executor import groups, health, moto_gaps
 from stand_in.executor.balancer import Balancer, Target
-from stand_in.executor.fleet_instance import FleetInstance
 from stand_in.executor.job_environment import FLEET_MARK, NoJobEnvironment, from_user_data
+from stand_in.executor.modes import FleetLaunch, Member, Mode
 from stand_in.executor.site import Site
 from stand_in.executor.together import together
 
@@ -28,10 +28,11 @@ Key = tuple[str, str]
 class Fleets:
     """Follows the groups with the fleet's tag: a new instance boots, one that is gone is drained and ended."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, mode: Mode) -> None:
         self._site = site
+        self._mode = mode
         self._lock = threading.Lock()
-        self._instances: dict[Key, dict[str, FleetInstance]] = {}
+        self._instances: dict[Key, dict[str, Member]] = {}
         self._doors: dict[Key, Balancer] = {}
         self._turn = 0
         self._closed = False
@@ -46,8 +47,8 @@ class Fleets:
             for name, group in found.items()
             if group is not None and group.job == groups.FLEET_JOB
         }
-        new: list[FleetInstance] = []
-        gone: list[FleetInstance] = []
+        new: list[Member] = []
+        gone: list[Member] = []
         with self._lock:
             if self._closed:
                 return
@@ -93,17 +94,24 @@ class Fleets:
             self._doors.clear()
         together([*(one.stop for one in running), *(door.close for door in doors)])
 
-    def _instance(self, region: str, instance: str, group: groups.Group) -> FleetInstance:
-        environment = from_user_data(group.user_data, mark=FLEET_MARK)
-        return FleetInstance(
-            site=self._site, region=region, instance_id=instance, environment=environment, role=group.role
+    def _instance(self, region: str, instance: str, group: groups.Group) -> Member:
+        return self._mode.member(
+            FleetLaunch(
+                region=region,
+                instance_id=instance,
+                environment=from_user_data(group.user_data, mark=FLEET_MARK),
+                user_data=group.user_data,
+                role=group.role,
+                instance_type=group.instance_type,
+                health=health.of_target_group(region, next(iter(group.target_groups), "")),
+            )
         )
 
-    def _end(self, instance: FleetInstance) -> None:
-        instance.in_service = False
-        if instance.host is not None:
+    def _end(self, instance: Member) -> None:
+        instance.leave()
+        if instance.port is not None:
             for door in list(self._doors.values()):
-                door.drained(instance.host.port, seconds=DRAIN_SECONDS)
+                door.drained(instance.port, seconds=DRAIN_SECONDS)
         instance.stop()
 
     def _open_door(self, region: str, arn: str) -> str:
@@ -117,16 +125,16 @@ class Fleets:
         """The instances in service of the groups that register with the load balancer's target groups, in turn."""
         wanted = _target_groups(region, arn)
         with self._lock:
-            hosts = [
-                one.host
+            ports = [
+                one.port
                 for (of_region, name), of in self._instances.items()
                 if of_region == region and wanted & _registered(region, name)
                 for one in of.values()
-                if one.in_service and one.host is not None
+                if one.in_service and one.port is not None
             ]
             self._turn += 1
             first = self._turn
-        return [Target(hosts[(first + offset) % len(hosts)].port, path) for offset in range(len(hosts))]
+        return [Target(ports[(first + offset) % len(ports)], path) for offset in range(len(ports))]
 
 
 def _target_groups(region: str, arn: str) -> set[str]:

@@ -27,6 +27,9 @@ class Group:
     user_data: str
     role: str
     """Of the instance profile; empty without one."""
+    instance_type: str
+    target_groups: tuple[str, ...]
+    """ARNs of those in which it registers its instances."""
 
 
 def read(region: str, name: str) -> Group | None:
@@ -43,6 +46,8 @@ def read(region: str, name: str) -> Group | None:
         instances=tuple(state.instance.id for state in found.instance_states),
         user_data=str(found.user_data or ""),
         role=_role(found),
+        instance_type=str(found.instance_type or ""),
+        target_groups=tuple(found.target_group_arns or ()),
     )
 
 

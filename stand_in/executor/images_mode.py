@@ -1,7 +1,7 @@
 """Images mode: builds run their buildspecs, and images are built, pushed and pulled for real.
 
-buildah and podman take Docker's place and look-alikes that of the base images (docs/images.md). Jobs of other workloads
-than the sentiment one run in direct mode.
+buildah and podman take Docker's place and look-alikes that of the base images (docs/images.md). What is not in JOBS
+runs in direct mode.
 """
 
 from __future__ import annotations
@@ -11,23 +11,32 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from stand_in.executor import buildspec as buildspecs
-from stand_in.executor import container_server, torchserve
+from stand_in.executor import container_server, direct, torchserve
 from stand_in.executor.endpoint_servers import Program
+from stand_in.executor.fleet_host_run import FleetHostRun
 from stand_in.executor.host_run import HostRun
 from stand_in.executor.job_environment import text
 from stand_in.executor.jobs import JobRun, SourceMissing
-from stand_in.executor.modes import Build, Direct, Instance, Launch
+from stand_in.executor.modes import Build, Direct, FleetLaunch, Instance, Launch, Member
 from stand_in.executor.processes import spawn
 from stand_in.executor.servers import Container, ModelServer
 from stand_in.executor.site import Site
 from stand_in.images.engine import Engine
+from stand_in.images.machine import Machine
 from stand_in.images.readiness import lasting, require, state_folder
 from stand_in.images.registry import Registry
 from stand_in.images.toolbox import write_docker
 
-JOBS = frozenset({"sentiment-image", "sentiment-train", "serving-image", "sentiment-package"})
+JOBS = frozenset(
+    {
+        *("sentiment-image", "sentiment-train", "serving-image", "sentiment-package"),
+        *("question-answering-trace-image", "question-answering-trace", "question-answering-models"),
+        *("question-answering-image", "nginx-image", "neuron-monitor-image"),
+    }
+)
 """Those that run as their buildspec or user data says; the others run in direct mode."""
 JOB_CONTAINER = "torchlift-job"
 """The name that hosts/instance_job/run.sh gives it; one job at a time runs in this mode."""
@@ -81,6 +90,14 @@ class Images:
             remove_containers=lambda: self._remove(JOB_CONTAINER),
         )
 
+    def member(self, wanted: FleetLaunch) -> Member:
+        return FleetHostRun(
+            site=self._site,
+            wanted=wanted,
+            machine=lambda: self._own_machine(wanted.instance_id),
+            environment=self._site.environment(wanted.region, role=wanted.role),
+        )
+
     def program(self, name: str) -> Program:
         if name != container_server.PROGRAM:
             return self._direct.program(name)
@@ -97,6 +114,18 @@ class Images:
     def _remove(self, containers: str) -> None:
         """Remove containers of this engine, and their mounts, whether they run or not."""
         self._engine.call("podman", "rm", "--force", "--ignore", "--time", "0", containers, base=os.environ)
+
+    def _own_machine(self, name: str) -> Machine:
+        """Whose `docker` has pulled nothing yet, and who can reach nothing but AWS and the registry."""
+        site = self._site
+        port = urlsplit(site.base_url).port
+        assert port is not None
+        return Machine(
+            state_folder(site.state_dir) / name,
+            bases=lasting(site.repo_root),
+            registry=self._registry.address,
+            reachable=[port],
+        )
 
     def _machine(self, base: Mapping[str, str]) -> dict[str, str]:
         """The environment of a machine with `docker`; its `pip` has the settings of this machine's own."""
@@ -140,6 +169,7 @@ class BuildspecRun(JobRun):
             **self.machine,
             **self.environment,
             **self.extra,
+            **direct.job(self.job).here,
             "PATH": os.pathsep.join([str(python / "bin"), self.machine["PATH"]]),
             "TORCHLIFT_WORK": str(self.work),
         }

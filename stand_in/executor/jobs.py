@@ -106,6 +106,7 @@ class JobRun:
             "TORCHLIFT_WORK": str(self.work),
             **({"TORCHLIFT_COMMAND": line.instead} if line.instead else {}),
             **line.variables,
+            **line.here,
         }
 
     def run(self, *, started: Callable[[], None] | None = None) -> Ended:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from stand_in.executor.endpoint_servers import PROGRAMS, Program
+from stand_in.executor.fleet_instance import FleetInstance
+from stand_in.executor.health import HealthCheck
 from stand_in.executor.instance_run import InstanceRun
 from stand_in.executor.jobs import JobRun
 from stand_in.executor.site import Site
@@ -29,6 +31,38 @@ class Instance(Protocol):
 
     def stop(self) -> None:
         """End it, and remove what it made."""
+        ...
+
+
+class Member(Protocol):
+    """One instance of the fleet; `live()` boots it, signals, and may last until `stop()`."""
+
+    id: str
+
+    @property
+    def in_service(self) -> bool:
+        """Whether the load balancer sends it requests."""
+        ...
+
+    @property
+    def port(self) -> int | None:
+        """Of loopback, where it is reached; None before there is something to reach."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry of `/_torchlift/state`."""
+        ...
+
+    def live(self) -> None:
+        """Boot, and tell the stack how it went."""
+        ...
+
+    def leave(self) -> None:
+        """Take it out of service, for good."""
+        ...
+
+    def stop(self) -> None:
+        """The instance is gone: end what runs on it, and remove what it made."""
         ...
 
 
@@ -62,6 +96,18 @@ class Launch:
     role: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class FleetLaunch(Launch):
+    """An instance that the fleet's group launched.
+
+    :param environment: the fleet's, as `user_data` carries it
+    :param health: the check of the target group that it is registered in
+    """
+
+    instance_type: str
+    health: HealthCheck
+
+
 class Mode(Protocol):
     """What a mode decides."""
 
@@ -71,6 +117,10 @@ class Mode(Protocol):
 
     def instance(self, wanted: Launch) -> Instance:
         """An instance with its job, not begun yet."""
+        ...
+
+    def member(self, wanted: FleetLaunch) -> Member:
+        """An instance of the fleet, not begun yet."""
         ...
 
     def program(self, name: str) -> Program:
@@ -101,6 +151,15 @@ class Direct:
 
     def instance(self, wanted: Launch) -> Instance:
         return InstanceRun(
+            site=self._site,
+            region=wanted.region,
+            instance_id=wanted.instance_id,
+            environment=wanted.environment,
+            role=wanted.role,
+        )
+
+    def member(self, wanted: FleetLaunch) -> Member:
+        return FleetInstance(
             site=self._site,
             region=wanted.region,
             instance_id=wanted.instance_id,

@@ -148,7 +148,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    for written in folder.glob("*/containers.conf"):
+    # An engine of its own has each host, one level below.
+    for written in [*folder.glob("*/containers.conf"), *folder.glob("*/*/containers.conf")]:
         for group in control_groups(written.parent):
             for path in sorted([group, *(path for path in group.rglob("*") if path.is_dir())], reverse=True):
                 path.rmdir()
