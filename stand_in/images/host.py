@@ -197,6 +197,8 @@ class Init:
     def shut_down(self) -> None:
         """Stop all units, the last started first."""
         for unit in reversed(list(self._units.values())):
+            if unit.state == "active":
+                print(f"Stopping {unit.name}", flush=True)
             unit.stop()
 
     def _unit(self, name: str) -> Unit:
