@@ -10,8 +10,8 @@ def sentence(mode: str) -> str:
     if mode == "images":
         require()
         return (
-            "images, as asked for: the sentiment workload's builds, training and endpoint run as the templates say, in "
-            "images that are built here; the other workloads run in direct mode"
+            "images, as asked for: the builds, training and endpoint of sentiment and the builds and hosts of question "
+            "answering run as the templates say, in images that are built here; text encoding runs in direct mode"
         )
     try:
         require_tools()
