@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -82,6 +83,7 @@ def stand_in(
         child.stop()
         # Not by the server itself, which has seconds to end, and may be killed.
         remove_folder(state_folder(state_dir))
+        shutil.rmtree(state_dir / "hosts", ignore_errors=True)
 
 
 def _wait_for_address(child: Child, ready: Path, log: Path, seconds: float) -> str:

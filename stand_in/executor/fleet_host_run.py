@@ -120,10 +120,12 @@ class FleetHostRun:
         self._hear()
         if self._state.state == "running":
             self._state.end("stopped", "the instance was terminated")
-        with self._lock:
-            if self._machine is not None:
-                self._machine.close()
-        self._host.remove()
+        try:
+            with self._lock:
+                if self._machine is not None:
+                    self._machine.close()
+        finally:
+            self._host.remove()
 
     def _put_devices(self) -> None:
         """Those of the instance's type, as empty files: the host's scripts look for them, and no server opens one."""

@@ -22,6 +22,7 @@ from stand_in.images.registry import Registry
 from stand_in.images.toolbox import write_docker
 from tests.support.aws import ACCOUNT, REGION, aws_environment, moto_server
 
+pytest.register_assert_rewrite("tests.deploy.question_answering")
 BUILD_SECONDS = 1200
 
 

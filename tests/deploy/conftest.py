@@ -9,7 +9,7 @@ import pytest
 
 from tests.deploy.trap import Trap, trap
 
-pytest.register_assert_rewrite("tests.deploy.permissions")
+pytest.register_assert_rewrite("tests.deploy.permissions", "tests.deploy.question_answering")
 ROOT = Path(__file__).resolve().parents[2]
 
 
