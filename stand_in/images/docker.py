@@ -11,6 +11,7 @@ lines of `--log-driver awslogs` go.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -83,7 +84,10 @@ def push(engine: Engine, image: str) -> int:
     target = _local(image)
     # Compressed as Docker does, but less: the registry is on loopback, and gone with the test.
     options = ("--tls-verify=false", "--format", "v2s2", "--compression-format", "gzip", "--compression-level", "1")
-    engine.call("buildah", "push", *options, image, f"docker://{target}", base=os.environ)
+    with (engine.folder / "push.lock").open("w") as lock:
+        # One after the other: layers that another image has are in the registry then, and not compressed again.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        engine.call("buildah", "push", *options, image, f"docker://{target}", base=os.environ)
     raw = engine.call("skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{target}", base=os.environ)
     registry, _, rest = image.partition("/")
     repository, _, tag = rest.rpartition(":")
