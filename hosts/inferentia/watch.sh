@@ -8,7 +8,6 @@ set -euo pipefail
 
 PAUSE="${TORCHLIFT_WATCH_SECONDS:-5}"
 ALLOWED=3
-declare -A failures=()
 
 # look CORE: whether its server works. An error status, silence and an answer that breaks off are a server's; a closed port
 # is one that starts or has ended, which is its unit's business; and what else curl says is of curl itself.
@@ -21,13 +20,13 @@ look() {
 while true; do
   for ((core = 0; core < TORCHLIFT_CORES; core++)); do
     if look "$core"; then
-      failures[$core]=0
+      failures[core]=0
     else
-      failures[$core]=$((${failures[$core]:-0} + 1))
-      if [ "${failures[$core]}" -ge "$ALLOWED" ]; then
+      failures[core]=$((${failures[core]:-0} + 1))
+      if [ "${failures[core]}" -ge "$ALLOWED" ]; then
         say "the server of core $core does not work: it is ended, and its unit starts another"
         within 60 docker kill "torchlift-server-$core" >/dev/null || true
-        failures[$core]=0
+        failures[core]=0
       fi
     fi
   done

@@ -77,6 +77,31 @@ def test_a_signal_that_nobody_wants_is_no_failure(host: Host) -> None:
     assert not [call for call in host.lines("systemctl.log") if call.startswith("stop")]
 
 
+def test_a_pull_is_tried_again_ever_later(host: Host) -> None:
+    docker = (host.bench.bin / "docker").read_text().partition("\n")[2]
+    host.bench.program("docker", f'case "$1" in pull) exit 1 ;; esac\n{docker}')
+    host.bench.program("sleep", 'echo "$1" >>"$TEST_FOLDER/pauses"')
+    done = boot(host, None, TORCHLIFT_DEADLINE_SECONDS="600")
+    assert done.returncode == 1 and host.signals() == ["FAILURE"]
+    assert host.lines("pauses")[:4] == ["5", "15", "45", "60"]
+
+
+def test_a_host_asks_who_it_is_with_a_token(host: Host) -> None:
+    host.bench.program(
+        "curl",
+        'case "$*" in\n'
+        '*"-X PUT"*seconds:*/latest/api/token) echo a-token ;;\n'
+        '*"X-aws-ec2-metadata-token: a-token"*/latest/meta-data/instance-id) echo i-0fedcba9876543210 ;;\n'
+        "*) exit 22 ;;\nesac",
+    )
+    script = f'. "{host.root}/opt/torchlift/hosts/inferentia/common.sh"; metadata instance-id'
+    host.run("server.sh", "9")  # writes the environment
+    done = subprocess.run(
+        ["bash", "-c", script], env=host.bench.environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "i-0fedcba9876543210\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("variables", "breakage", "reason"),
     [

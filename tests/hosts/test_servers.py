@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_every_core_gets_its_device_and_port(host: Host, name: str) -> None:
 def test_a_core_without_a_device_is_refused(host: Host) -> None:
     done = host.run("server.sh", "2")
     assert done.returncode == 1
-    assert "core 2 is on /dev/neuron1, which this instance does not have" in done.stderr
+    assert done.stderr == "torchlift: core 2 is on /dev/neuron1, which this instance does not have\n"
     assert not [line for line in host.lines("docker.log") if line.startswith("run ")]
 
 
@@ -50,11 +51,15 @@ def test_a_server_is_confined(host: Host, tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text(f"MemTotal:       {16 * 1024 * 1024} kB\nMemFree: 1 kB\n")
     host.bench.environment["TORCHLIFT_MEMINFO"] = str(meminfo)
+    group = os.getgid() + 4321 if os.geteuid() == 0 else os.getgid()
+    os.chown(host.root / "dev/neuron0", -1, group)
     assert host.run("server.sh", "1").returncode == 0
     run = run_command(host)
+    models = "/var/lib/torchlift/models"
     for option in (
         "--read-only", "--cap-drop ALL", "--security-opt no-new-privileges", "--network host", "--memory 6912m",
-        "--memory-swap 6912m", "--log-driver awslogs", "--env TORCHLIFT_HOST=127.0.0.1", "--group-add ",
+        "--memory-swap 6912m", "--log-driver awslogs", "--env TORCHLIFT_HOST=127.0.0.1", f"--group-add {group} ",
+        f"--volume {host.root}{models}:{models} --env TORCHLIFT_CACHE_DIR={models} ",
         "--log-opt awslogs-stream=i-0123456789abcdef0/server-1", "--log-opt mode=non-blocking",
         "--name torchlift-server-1",
     ):  # fmt: skip
@@ -64,8 +69,12 @@ def test_a_server_is_confined(host: Host, tmp_path: Path) -> None:
 
 def test_a_server_gets_the_fleets_settings(host: Host) -> None:
     """By name only: the values are in the environment that `docker run` has, and not in its arguments."""
-    assert host.run("server.sh", "0", TORCHLIFT_BATCH_WAIT_MS="0.5").returncode == 0
+    not_theirs = dict.fromkeys(f"TORCHLIFT_{name}" for name in ("HOST", "PORT", "CACHE_DIR", "READY_TIMEOUT_SECONDS"))
+    done = host.run("server.sh", "0", TORCHLIFT_BATCH_WAIT_MS="0.5", **dict.fromkeys(not_theirs, "1"))
+    assert done.returncode == 0
     run = run_command(host)
+    for name in not_theirs:
+        assert re.findall(rf"--env {name}\b=?", run) == [f"--env {name}="], "the host's, once"
     assert re.search(r"--env TORCHLIFT_QUEUE_ROWS .*--env TORCHLIFT_BATCH_WAIT_MS ", run)
     environment = dict(line.partition("=")[::2] for line in host.lines("environment"))
     for name, value in re.findall(r"--env ([A-Z_]+)=(\S+)", run):
@@ -106,5 +115,6 @@ def test_a_server_that_does_not_work_is_ended(host: Host, status: str, ended: bo
     host.bench.program("curl", f'case "$*" in *8082*) exit {status} ;; esac')
     # After as many looks as would be enough.
     host.bench.program("sleep", 'echo >>"$TEST_FOLDER/looks"; [ "$(wc -l <"$TEST_FOLDER/looks")" -lt 4 ]')
-    host.run("watch.sh")
+    done = host.run("watch.sh")
     assert host.lines("docker.log") == (["kill torchlift-server-1"] if ended else [])
+    assert done.stdout.count("the server of core 1 does not work") == ended

@@ -90,6 +90,7 @@ def test_one_command_trains_what_is_deployed_and_publishes_it(box: Workbench) ->
     assert done.returncode == 0, done.stderr
     assert "it's\n--epochs\n3\n--epochs\n1\na b\n" in done.stdout, "what is typed comes after what is deployed"
     (run,) = runs(box)
+    assert f"torchlift: training in {run}\n" in done.stdout, "where it lies is told before it takes hours"
     assert (run / "output/weights").read_text() == "labelled sentences"
     prefix = f"boxes/i-0123456789abcdef0/{run.name}/"
     assert box.keys("boxes/") == [f"{prefix}manifest.json", f"{prefix}weights"]
@@ -120,6 +121,18 @@ def test_a_failing_training_publishes_nothing_and_says_where_it_lies(box: Workbe
     assert done.returncode == 3
     assert str(runs(box)[0]) in done.stderr
     assert box.keys("boxes/") == []
+
+
+def test_a_training_that_cannot_be_published_says_how_to_publish_it(box: Workbench) -> None:
+    box.program("aws", 'case "$*" in *boxes/*) exit 1 ;; esac\nexec "$REAL" "$@"')
+    done = train(box)
+    (run,) = runs(box)
+    assert done.returncode == 1
+    (said,) = [line for line in done.stderr.splitlines() if "not published; again: " in line]
+    box.program("aws", 'exec "$REAL" "$@"')
+    again = subprocess.run(said.partition("again: ")[2].split(), env=box.environment, capture_output=True, timeout=60)
+    assert again.returncode == 0, again.stderr
+    assert f"boxes/i-0123456789abcdef0/{run.name}/manifest.json" in box.keys("boxes/")
 
 
 @pytest.mark.parametrize("breakage", ["*ssm*", "*source-one*", "*inputs/data*", "*get-login*"])

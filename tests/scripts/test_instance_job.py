@@ -28,6 +28,9 @@ def test_a_job_publishes_signals_and_ends_its_instance(host: Host, receiver: Rec
     run = next(call for call in host.docker_calls() if call.startswith("run "))
     for option in ("--gpus all", "--ipc host", "--log-driver awslogs", "--env TORCHLIFT_COMMAND", "no-new-privileges"):
         assert option in run
+    assert "--env HOME=/tmp --env USER=torchlift" in run, "a user without an entry in the image's passwd has neither"
+    before = host.docker_calls()[: host.docker_calls().index(run)]
+    assert "rm --force torchlift-job" in before, "what another boot left must not hold the name"
     assert "TORCHLIFT_HANDLE" not in run, "the container has no business with the stack"
     assert host.bench.keys("checkpoints/") == [], "a finished job needs no checkpoints"
     logs = host.bench.client("logs")

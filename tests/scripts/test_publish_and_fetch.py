@@ -55,6 +55,7 @@ def test_what_was_published_is_fetched_and_nothing_else_and_not_published_again(
     target = bench.folder / "fetched"
     done = bench.run("scripts/fetch.sh", uri(bench), str(target))
     assert done.returncode == 0, done.stderr
+    assert f"torchlift: fetched {uri(bench)}" in done.stdout
     assert (target / "model.bin").read_text() == "weights"
     assert (target / "sub/config file.json").read_text() == "{}"
     assert sorted(path.name for path in target.iterdir()) == ["model.bin", "sub"]
