@@ -10,8 +10,9 @@ def sentence(mode: str) -> str:
     if mode == "images":
         require()
         return (
-            "images, as asked for: the builds, training and endpoint of sentiment and the builds and hosts of question "
-            "answering run as the templates say, in images that are built here; text encoding runs in direct mode"
+            "images, as asked for: the builds, training and endpoint of sentiment, the builds and hosts of question "
+            "answering and the image and endpoint of text encoding run as the templates say, in images that are built "
+            "here; the model mirrors and the engine's jobs run in direct mode"
         )
     try:
         require_tools()

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from stand_in.executor import buildspec as buildspecs
-from stand_in.executor import container_server, direct, torchserve
-from stand_in.executor.endpoint_servers import Program
+from stand_in.executor import container_server, direct, triton_container
+from stand_in.executor.container import Docker
+from stand_in.executor.endpoint_servers import PROGRAMS, Program
 from stand_in.executor.fleet_host_run import FleetHostRun
 from stand_in.executor.host_run import HostRun
 from stand_in.executor.job_environment import text
 from stand_in.executor.jobs import JobRun, SourceMissing
 from stand_in.executor.modes import Build, Direct, FleetLaunch, Instance, Launch, Member
 from stand_in.executor.processes import spawn
-from stand_in.executor.servers import Container, ModelServer
+from stand_in.executor.servers import ModelServer
 from stand_in.executor.site import Site
 from stand_in.images.engine import Engine
 from stand_in.images.machine import Machine
@@ -35,9 +38,12 @@ JOBS = frozenset(
         *("sentiment-image", "sentiment-train", "serving-image", "sentiment-package"),
         *("question-answering-trace-image", "question-answering-trace", "question-answering-models"),
         *("question-answering-image", "nginx-image", "neuron-monitor-image"),
+        "triton-image",
     }
 )
 """Those that run as their buildspec or user data says; the others run in direct mode."""
+SERVERS = {container_server.PROGRAM: container_server.start, "Triton": triton_container.start}
+"""Programs of the table in `direct`, in their images."""
 JOB_CONTAINER = "torchlift-job"
 """The name that hosts/instance_job/run.sh gives it; one job at a time runs in this mode."""
 PYTHON_SECONDS = 120
@@ -99,17 +105,17 @@ class Images:
         )
 
     def program(self, name: str) -> Program:
-        if name != container_server.PROGRAM:
+        if name not in SERVERS:
             return self._direct.program(name)
-        return Program(start=self._serve, hopeless=torchserve.HOPELESS)
+        return Program(start=partial(self._serve, SERVERS[name]), hopeless=PROGRAMS[name].hopeless)
 
     def close(self) -> None:
         self._remove("--all")
         self._registry.stop()
 
-    def _serve(self, site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
-        machine = self._machine(site.environment(region, role=container.role))
-        return container_server.start(site, region=region, endpoint=endpoint, container=container, machine=machine)
+    def _serve(self, start: Callable[..., ModelServer], site: Site, **wanted: Any) -> ModelServer:
+        machine = self._machine(site.environment(wanted["region"], role=wanted["container"].role))
+        return start(site, **wanted, docker=Docker(machine=machine))
 
     def _remove(self, containers: str) -> None:
         """Remove containers of this engine, and their mounts, whether they run or not."""

@@ -32,7 +32,7 @@ class MultiModel(ModelServer):
     def __init__(
         self, site: Site, *, region: str, endpoint: str, container: Container, triton: Triton, work: Path
     ) -> None:
-        super().__init__(child=triton.child, program="Triton", version="", port=triton.port, container=container)
+        super().__init__(child=triton.child, program=triton.program, version="", port=triton.port, container=container)
         self._endpoint = endpoint
         self._triton = triton
         self._work = work
@@ -74,8 +74,10 @@ class MultiModel(ModelServer):
         self.version = self._triton.version
 
     def stop(self) -> None:
-        super().stop()
-        shutil.rmtree(self._work, ignore_errors=True)
+        try:
+            self._triton.stop()
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
 
 
 def memory_file(site: Site, endpoint: str) -> Path:

@@ -44,6 +44,8 @@ OPTIONS = {
 class Triton:
     """A running server; in multi-model mode models come and go through its SageMaker front end."""
 
+    program = "Triton"
+
     def __init__(self, *, child: Child, port: int, http_port: int | None) -> None:
         self.child = child
         self.port = port

@@ -8,6 +8,8 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ from stand_in.executor.servers import CannotServe, Container, ModelServer
 from stand_in.executor.site import Site
 from stand_in.executor.triton import Triton
 
+Begin = Callable[[Path, Path, Path, dict[str, str]], Triton]
+"""Starts a server, given the folder of the model or models, an empty folder, the log and the container's variables."""
+
 
 class SingleModel(ModelServer):
     """One model, loaded at the start; `stop()` also removes its folder."""
 
     def __init__(self, *, container: Container, server: Triton, work: Path, probe: bytes) -> None:
-        super().__init__(child=server.child, program="Triton", version="", port=server.port, container=container)
+        super().__init__(child=server.child, program=server.program, version="", port=server.port, container=container)
         self._server = server
         self._work = work
         self._probe = probe
@@ -38,40 +43,47 @@ class SingleModel(ModelServer):
         super().wait_until_ready(self._probe, seconds=left, hopeless=hopeless, cancelled=cancelled)
 
     def stop(self) -> None:
-        super().stop()
-        shutil.rmtree(self._work, ignore_errors=True)
+        try:
+            self._server.stop()
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
 
 
-def start(site: Site, *, region: str, endpoint: str, container: Container) -> ModelServer:
-    """Start the server; it is not ready yet. Raises CannotServe."""
+def start(site: Site, *, region: str, endpoint: str, container: Container, begin: Begin | None = None) -> ModelServer:
+    """Start the server; it is not ready yet. Raises CannotServe.
+
+    :param begin: how it is started; a process of this machine without
+    """
     parent = site.state_dir / "servers"
     parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=parent, prefix="triton-"))
+    begin = begin or partial(_process, triton.environment_folder(site.repo_root), container.multi_model)
     try:
-        return _start(site, work, region=region, endpoint=endpoint, container=container)
+        return _start(site, work, begin, region=region, endpoint=endpoint, container=container)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
 
 
-def _start(site: Site, work: Path, *, region: str, endpoint: str, container: Container) -> ModelServer:
-    venv = triton.environment_folder(site.repo_root)
-    single = None if container.multi_model else work / "model"
-    probe = b""
-    if single is not None:
-        model_data.fetch(site, region, container, single)
-        probe = request_for(single / triton.default_model(single, container.environment))
-    (work / "scratch").mkdir()
-    server = triton.start(
-        venv=venv,
-        scratch=work / "scratch",
-        log=site.log_path(f"endpoint-{endpoint}"),
-        environment={**container.environment, **({} if single else {"SAGEMAKER_MULTI_MODEL": "true"})},
-        single=single,
-    )
-    if single is not None:
-        return SingleModel(container=container, server=server, work=work, probe=probe)
-    return MultiModel(site, region=region, endpoint=endpoint, container=container, triton=server, work=work)
+def _process(
+    venv: Path, multi_model: bool, models: Path, scratch: Path, log: Path, variables: dict[str, str]
+) -> Triton:
+    single = None if multi_model else models
+    return triton.start(venv=venv, scratch=scratch, log=log, environment=variables, single=single)
+
+
+def _start(site: Site, work: Path, begin: Begin, *, region: str, endpoint: str, container: Container) -> ModelServer:
+    models, scratch = work / "models", work / "scratch"
+    scratch.mkdir()
+    log = site.log_path(f"endpoint-{endpoint}")
+    if container.multi_model:
+        models.mkdir()
+        server = begin(models, scratch, log, {**container.environment, "SAGEMAKER_MULTI_MODEL": "true"})
+        return MultiModel(site, region=region, endpoint=endpoint, container=container, triton=server, work=work)
+    model_data.fetch(site, region, container, models)
+    probe = request_for(models / triton.default_model(models, container.environment))
+    server = begin(models, scratch, log, dict(container.environment))
+    return SingleModel(container=container, server=server, work=work, probe=probe)
 
 
 def request_for(model: Path) -> bytes:

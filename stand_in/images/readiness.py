@@ -16,7 +16,10 @@ from pathlib import Path
 from stand_in.images.engine import Engine, EngineError, control_group, missing_tools, remove_folder
 from stand_in.images.lookalikes import look_alike
 
-BASES = ("pytorch-training", "pytorch-inference-arm64", "pytorch-inference-neuronx")
+BASES = (
+    *("pytorch-training", "pytorch-inference-arm64", "pytorch-inference-neuronx"),
+    "sagemaker-tritonserver",
+)
 """Base images of what images mode builds."""
 KERNEL = {
     "new namespaces": "true",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,14 +100,16 @@ def answer(aws: StandIn, parameter: str) -> tuple[str, str]:
 
 
 @contextmanager
-def asked_all_the_while(aws: StandIn, parameter: str) -> Iterator[Asked]:
+def asked_all_the_while(
+    aws: StandIn, parameter: str, ask_once: Callable[[StandIn, str], tuple[str, str]] = answer
+) -> Iterator[Asked]:
     """Ask the endpoint again and again in a thread."""
     asked, done = Asked(), threading.Event()
 
     def ask() -> None:
         while not done.is_set():
             try:
-                asked.answers.append(answer(aws, parameter))
+                asked.answers.append(ask_once(aws, parameter))
             except Exception as error:
                 asked.failures.append(repr(error))
             time.sleep(0.2)

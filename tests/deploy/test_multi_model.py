@@ -5,57 +5,29 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from model_code.text_encoding import client
-from settings import names
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.teardown import delete_bootstrap
 from stand_in.demo.without import without_section
 from stand_in.executor import triton
-from stand_in.session import StandIn, run, stand_in
-from stand_in.sweep import Inventory, leftovers, snapshot
+from stand_in.session import run, stand_in
+from stand_in.sweep import leftovers, snapshot
 from tests.deploy import permissions, tiny
+from tests.deploy.encoders import Deployment
 from tests.deploy.trap import Trap
 
 ROOT = Path(__file__).resolve().parents[2]
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-LIMITS = client.Limits(max_batch=8, max_sequence=64, min_sequence=16, inputs=INPUTS)
-TEXTS = ["the film was good", "the meal was awful"]
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(
         not (triton.environment_folder(ROOT) / "bin" / "python").exists(), reason="`make` has not built .venvs/triton"
     ),
 ]
-
-
-@dataclass
-class Deployment:
-    """A stand-in with a bootstrapped account, and the settings of what is deployed to it."""
-
-    aws: StandIn
-    cdk: Cdk
-    settings: Path
-    base_model: Path
-    before: Inventory
-
-    def parameter(self, kind: str) -> str:
-        name = names.parameter_name("local", "text-encoding", kind)
-        return str(self.aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
-
-    def ask(self, model: str, *, binary: bool = True) -> dict[str, Any]:
-        inputs = client.tokenise(self.base_model, TEXTS, limits=LIMITS)
-        send = client.sagemaker(self.parameter("endpoint"), self.aws.client("sagemaker-runtime"))
-        return client.encode(send, f"{model}.tar.gz", inputs, limits=LIMITS, binary=binary)
-
-    def jobs(self) -> list[tuple[str, str]]:
-        return [(one["job"], one["state"]) for one in self.aws.get("/_torchlift/state")["jobs"]]
 
 
 @pytest.fixture(scope="module")
