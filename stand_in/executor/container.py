@@ -66,7 +66,13 @@ class Running:
     docker: Docker
 
     def stop(self) -> None:
-        """End it and remove it; harmless when repeated."""
+        """End it and remove it; harmless when repeated. Raises CannotServe."""
         # Nobody is asking it any more, and the stand-in itself has few seconds to end.
-        self.docker("rm", "--force", "--ignore", "--time", "2", self.name)
-        self.child.stop()
+        words = ("rm", "--force", "--ignore", "--time", "2", self.name)
+        try:
+            self.docker(*words)
+        except CannotServe:
+            # podman cannot kill a container that ends at that moment, and leaves it to be removed.
+            self.docker(*words)
+        finally:
+            self.child.stop()

@@ -76,5 +76,7 @@ class Fleet:
 
 def stop_server(site: Site, server: ModelServer) -> None:
     """End one server."""
-    server.stop()
-    site.registry.process_ended(server.child.pid)
+    try:
+        server.stop()
+    finally:
+        site.registry.process_ended(server.child.pid)
