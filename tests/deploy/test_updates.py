@@ -1,6 +1,7 @@
 """Each kind of change alone, from a deployed state and back: what ran again, what was replaced, what answered.
 
-`docs/updates.md` is the table that this makes; with TORCHLIFT_WRITE_DOCS=1 it is written anew.
+In images mode where this machine runs containers, in direct mode elsewhere. `docs/updates.md` is the table that this
+makes, the same in both; with TORCHLIFT_WRITE_DOCS=1 it is written anew.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import pytest
 from settings import names
 from stand_in.demo.cdk import Cdk
 from stand_in.demo.teardown import delete_bootstrap
+from stand_in.images import readiness
+from stand_in.images.readiness import CannotRunImages
 from stand_in.session import StandIn, stand_in
 from stand_in.sweep import leftovers, snapshot
 from tests.deploy import changes, tiny
 from tests.deploy.checkout import copy_checkout
 from tests.stacks.synthesis import edited
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 DEPLOYMENT = "local"
 PARAMETER = names.parameter_name(DEPLOYMENT, "sentiment", "endpoint")
 DOCUMENT = Path("docs/updates.md")
@@ -30,7 +33,8 @@ HEAD = """\
 
 Each change alone, from a deployed state, and back again: shown by the real CDK CLI on the stand-in for AWS, with the
 endpoint invoked all the while. No invocation failed in any of them, and going back never ran a finished job again. The
-resources of the jobs that ran (roles, projects, wait conditions) are left out. Made by `tests/deploy/test_updates.py`.
+resources of the jobs that ran (roles, projects, wait conditions) are left out. Made by `tests/deploy/test_updates.py`:
+by buildspecs, user data and images where a machine runs containers ([images.md](images.md)), in direct mode elsewhere.
 
 | change | jobs that ran | new or gone | replaced | changed in place | answers meanwhile |
 |---|---|---|---|---|---|
@@ -75,6 +79,16 @@ class World:
         )
 
 
+def mode(root: Path) -> str:
+    """The truest one that this machine has."""
+    try:
+        readiness.prepare(root)
+    except CannotRunImages as error:
+        print(f"direct mode: {error}")
+        return "direct"
+    return "images"
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[World]:
     """Everything deployed once from a copy of the checkout; at the end everything is destroyed, and nothing is left."""
@@ -87,7 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Worl
         "question_answering": None,
     }
     settings = edited(DEPLOYMENT, base, folder)
-    with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=root) as aws:
+    with stand_in(region="us-west-2", state_dir=folder / "stand_in", root=root, mode=mode(root)) as aws:
         aws.environment["PYTHONPATH"] = os.pathsep.join([str(copy), str(copy / "constructs")])
         before = snapshot(aws)
         cdk = Cdk(stand_in=aws, root=copy, deployment=str(settings), logs=folder / "logs", timeout=600)

@@ -28,7 +28,7 @@ esac
 COMMAND = """cat inputs/data/text >output/weights; printf '%s\\n' "it's" --epochs 3"""
 
 
-def deploy(bench: Workbench, version: str, command: str = COMMAND) -> None:
+def deploy(bench: Workbench, version: str, command: str = COMMAND, data: str = "inputs/data/") -> None:
     """Put the source bundle and the parameter where a deployment would."""
     source = bench.folder / "source.zip"
     with zipfile.ZipFile(source, "w") as bundle:
@@ -43,7 +43,7 @@ def deploy(bench: Workbench, version: str, command: str = COMMAND) -> None:
         "TORCHLIFT_HASH": version,
         "TORCHLIFT_SOURCE": f"s3://{bench.bucket}/source-{version}.zip",
         "TORCHLIFT_IMAGE": IMAGE,
-        "TORCHLIFT_INPUTS": f"data=plain+s3://{bench.bucket}/inputs/data/",
+        "TORCHLIFT_INPUTS": f"data=plain+s3://{bench.bucket}/{data}",
         "TORCHLIFT_COMMAND": command,
         "TORCHLIFT_BOXES": f"s3://{bench.bucket}/boxes/",
         "AWS_REGION": REGION,
@@ -94,7 +94,8 @@ def test_one_command_trains_what_is_deployed_and_publishes_it(box: Workbench) ->
     assert (run / "output/weights").read_text() == "labelled sentences"
     prefix = f"boxes/i-0123456789abcdef0/{run.name}/"
     assert box.keys("boxes/") == [f"{prefix}manifest.json", f"{prefix}weights"]
-    call = next(line for line in (box.folder / "docker.log").read_text().splitlines() if line.startswith("run "))
+    *before, call = (box.folder / "docker.log").read_text().splitlines()
+    assert before == [f"login --username AWS --password-stdin {IMAGE.partition('/')[0]}", f"pull --quiet {IMAGE}"]
     code = box.folder / "home/one/model_code"
     assert f"--volume {code}:/opt/torchlift/model_code:ro" in call, "edited code is the code that runs"
     assert "no-new-privileges" in call
@@ -133,6 +134,22 @@ def test_a_training_that_cannot_be_published_says_how_to_publish_it(box: Workben
     again = subprocess.run(said.partition("again: ")[2].split(), env=box.environment, capture_output=True, timeout=60)
     assert again.returncode == 0, again.stderr
     assert f"boxes/i-0123456789abcdef0/{run.name}/manifest.json" in box.keys("boxes/")
+
+
+def test_an_input_that_was_half_replaced_is_taken_for_neither(box: Workbench) -> None:
+    assert train(box).returncode == 0
+    box.put("others/text", "other sentences")
+    fetch = box.folder / "home/one/scripts/fetch.sh"
+    whole = fetch.rename(fetch.with_name("whole.sh"))
+    fetch.write_text(f'bash {whole} "$@"; exit 1')
+    deploy(box, "one", data="others/")
+    assert train(box).returncode != 0
+    assert (box.folder / "home/work/inputs/data/text").read_text() == "other sentences", "replaced before it failed"
+    whole.rename(fetch)
+    deploy(box, "one")
+    done = train(box)
+    assert done.returncode == 0, done.stderr
+    assert (runs(box)[-1] / "output/weights").read_text() == "labelled sentences"
 
 
 @pytest.mark.parametrize("breakage", ["*ssm*", "*source-one*", "*inputs/data*", "*get-login*"])
