@@ -10,9 +10,8 @@ def sentence(mode: str) -> str:
     if mode == "images":
         require()
         return (
-            "images, as asked for: the builds, training and endpoint of sentiment, the builds and hosts of question "
-            "answering and the image and endpoint of text encoding run as the templates say, in images that are built "
-            "here; the model mirrors and the engine's jobs run in direct mode"
+            "images, as asked for: builds, job instances, hosts and endpoints of the three workloads run as the "
+            "templates say, in images that are built here; only the mirrors of models run in direct mode"
         )
     try:
         require_tools()

@@ -38,7 +38,7 @@ JOBS = {
     "sentiment-package": DirectJob(),
     "triton-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     "text-encoding-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
-    "text-encoding-engine": DirectJob(code=IN_IMAGE, variables={"TORCHLIFT_DEVICE": "cpu"}),
+    "text-encoding-engine": DirectJob(code=IN_IMAGE, here={"TORCHLIFT_DEVICE": "cpu"}),
     "question-answering-trace-image": DirectJob(instead=BUILD_IMAGE, code=IN_IMAGE),
     # The command's own launcher is Docker, and it compiles for Inf2.
     "question-answering-trace": DirectJob(

@@ -38,7 +38,7 @@ JOBS = frozenset(
         *("sentiment-image", "sentiment-train", "serving-image", "sentiment-package"),
         *("question-answering-trace-image", "question-answering-trace", "question-answering-models"),
         *("question-answering-image", "nginx-image", "neuron-monitor-image"),
-        "triton-image",
+        *("triton-image", "text-encoding-image", "text-encoding-engine"),
     }
 )
 """Those that run as their buildspec or user data says; the others run in direct mode."""
@@ -84,15 +84,17 @@ class Images:
         )
 
     def instance(self, wanted: Launch) -> Instance:
-        if wanted.environment.get("TORCHLIFT_JOB") not in JOBS:
+        job = wanted.environment.get("TORCHLIFT_JOB", "")
+        if job not in JOBS:
             return self._direct.instance(wanted)
+        machine = self._machine(self._site.environment(wanted.region, role=wanted.role))
         return HostRun(
             site=self._site,
             region=wanted.region,
             instance_id=wanted.instance_id,
             environment=wanted.environment,
             user_data=text(wanted.user_data),
-            machine=self._machine(self._site.environment(wanted.region, role=wanted.role)),
+            machine={**machine, **direct.job(job).here},
             remove_containers=lambda: self._remove(JOB_CONTAINER),
         )
 

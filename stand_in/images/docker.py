@@ -29,8 +29,15 @@ from stand_in.images.lookalikes import look_alike
 
 REGISTRY_ACCOUNT = "763104351884"
 DOCKER_SCHEMA_2 = "application/vnd.docker.distribution.manifest.v2+json"
-PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-"""What a container gets from the instance metadata service on AWS: where it is, and the role's credentials."""
+PASSED_ON = (
+    *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    "TORCHLIFT_DEVICE",
+)
+"""What a container gets from the instance metadata service on AWS: where it is, and the role's credentials; and what it
+finds of devices by itself."""
+
+FLAGS = ("--rm", "--detach", "--read-only", "--init")
+"""Options of `docker run` without a value, of those that our scripts use."""
 
 
 def main(arguments: list[str]) -> int:
@@ -118,32 +125,39 @@ def _local(image: str) -> str:
 
 def run(engine: Engine, arguments: list[str]) -> int:
     """`docker run` in the foreground or with --detach."""
-    options: list[str] = []
+    options, image = _until_the_image(arguments)
+    passed_on: list[str] = []
     log: dict[str, str] = {}
     driver = ""
-    words = iter(arguments)
-    for word in words:
-        name, joined, value = word.partition("=")
-        if name in ("--log-driver", "--log-opt", "--ulimit", "--gpus", "--device"):
-            value = value if joined else next(words)
-            if name == "--log-driver":
-                driver = value
-            elif name == "--log-opt":
-                key, _, text = value.partition("=")
-                log[key] = text
-            elif name == "--device" and Path(value.split(":")[0]).exists():
-                options += [name, value]
-            else:
-                print(f"stand-in: no {word} {'' if joined else value}".rstrip(), file=sys.stderr)
-            continue
-        options.append(word)
+    for name, value in options:
+        if name == "--log-driver":
+            driver = value
+        elif name == "--log-opt":
+            key, _, text = value.partition("=")
+            log[key] = text
+        elif name in ("--ulimit", "--gpus") or (name == "--device" and not Path(value.split(":")[0]).exists()):
+            print(f"stand-in: no {name} {value}", file=sys.stderr)
+        else:
+            passed_on += [name] if name in FLAGS else [f"{name}={value}"]
     passed = [item for name in PASSED_ON if name in os.environ for item in ("--env", name)]
     group = f"--cgroup-parent=/{control_group(engine.folder)}"
-    command = ["podman", "run", "--pull=never", "--no-healthcheck", group, *passed, *options]
+    command = ["podman", "run", "--pull=never", "--no-healthcheck", group, *passed, *passed_on, *image]
     environment = {**os.environ, **engine.environment()}
     if driver != "awslogs":
         return subprocess.call(command, env=environment, stdin=subprocess.DEVNULL)
     return _with_log(command, environment, log)
+
+
+def _until_the_image(arguments: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Options with their values, and from the image on what is not Docker's to read."""
+    options: list[tuple[str, str]] = []
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            return options, [word, *words]
+        name, joined, value = word.partition("=")
+        options.append((name, value if joined or name in FLAGS else next(words, "")))
+    return options, []
 
 
 def _with_log(command: list[str], environment: dict[str, str], options: dict[str, str]) -> int:

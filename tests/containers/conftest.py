@@ -45,8 +45,11 @@ class Yard:
             aws_secret_access_key="testing",
         )
 
-    def image(self, name: str, *, base: BaseImage, platform: str = "linux/amd64", **environment: str) -> str:
-        """Build and push `containers/<name>` by its own build.sh, pull it back; its URI. Built once a session."""
+    def image(self, name: str, *, base: BaseImage | str, platform: str = "linux/amd64", **environment: str) -> str:
+        """Build and push `containers/<name>` by its own build.sh, pull it back; its URI. Built once a session.
+
+        :param base: one of AWS's, or the URI of one of ours that is here
+        """
         if name not in self.built:
             repository = f"{name}-{uuid.uuid4().hex[:8]}"
             self.client("ecr").create_repository(repositoryName=repository, imageTagMutability="IMMUTABLE")
@@ -57,7 +60,7 @@ class Yard:
                 TORCHLIFT_RESULT=f"ecr://{uri}",
                 TORCHLIFT_HOME=str(REPO_ROOT),
                 TORCHLIFT_PLATFORM=platform,
-                BASE_IMAGE=base.uri(REGION),
+                BASE_IMAGE=base if isinstance(base, str) else base.uri(REGION),
                 **environment,
             )
             self.run("docker", "pull", "--quiet", uri)

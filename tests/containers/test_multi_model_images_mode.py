@@ -109,13 +109,14 @@ def deployed(tmp_path_factory: pytest.TempPathFactory, image_tools: None) -> Ite
     remains.require_none(state)
 
 
-def test_the_serving_image_is_built_and_the_engines_job_stays_in_direct_mode(deployed: Deployed) -> None:
-    found = {job["job"]: (job["mode"], job["state"]) for job in deployed.aws.get("/_torchlift/state")["jobs"]}
-    assert found == {
-        "triton-image": ("images", "succeeded"),
-        "text-encoding-image": ("direct", "succeeded"),
-        "text-encoding-engine": ("direct", "succeeded"),
-    }
+def test_both_images_are_built_and_the_engines_job_runs_in_the_one_that_builds_engines(deployed: Deployed) -> None:
+    jobs = {job["job"]: job for job in deployed.aws.get("/_torchlift/state")["jobs"]}
+    assert {name: (job["mode"], job["state"]) for name, job in jobs.items()} == dict.fromkeys(
+        ("triton-image", "text-encoding-image", "text-encoding-engine"), ("images", "succeeded")
+    )
+    said = Path(jobs["text-encoding-engine"]["log"]).read_text()
+    assert "torchlift: SUCCESS: s3://" in said and "on a CPU each model is served with this change" in said
+    assert "/usr/local/lib/python3.11/dist-packages/" in said, "with the image's own libraries"
 
 
 def test_ecr_has_what_was_pushed(deployed: Deployed) -> None:

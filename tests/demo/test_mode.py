@@ -29,8 +29,8 @@ def test_direct_is_the_default_and_says_whether_there_is_another(able: None, mon
 
 
 def test_images_says_what_runs_in_them(able: None) -> None:
-    assert "the engine's jobs run in direct mode" in sentence("images")
-    assert all(name in sentence("images") for name in ("sentiment", "question answering", "text encoding"))
+    assert "only the mirrors of models run in direct mode" in sentence("images")
+    assert "of the three workloads run as the templates say" in sentence("images")
 
 
 def test_what_is_missing_is_named(able: None, monkeypatch: pytest.MonkeyPatch) -> None:

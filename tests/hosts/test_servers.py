@@ -61,7 +61,8 @@ def test_a_server_is_confined(host: Host, tmp_path: Path) -> None:
         "--memory-swap 6912m", "--log-driver awslogs", "--env TORCHLIFT_HOST=127.0.0.1", f"--group-add {group} ",
         f"--volume {host.root}{models}:{models} --env TORCHLIFT_CACHE_DIR={models} ",
         "--log-opt awslogs-stream=i-0123456789abcdef0/server-1", "--log-opt mode=non-blocking",
-        "--name torchlift-server-1",
+        "--name torchlift-server-1", "--tmpfs /tmp:rw,mode=1777", "--ulimit nofile=65536:65536",
+        "--pids-limit 2048", f"--user {os.getuid()}:{os.getuid()}",
     ):  # fmt: skip
         assert option in run
     assert "privileged " not in run.replace("no-new-privileges", "")
