@@ -36,8 +36,13 @@ PASSED_ON = (
 """What a container gets from the instance metadata service on AWS: where it is, and the role's credentials; and what it
 finds of devices by itself."""
 
-FLAGS = ("--rm", "--detach", "--read-only", "--init")
+FLAGS = ("--rm", "--detach", "--interactive", "--read-only")
 """Options of `docker run` without a value, of those that our scripts use."""
+VALUED = (
+    *("--cap-drop", "--device", "--entrypoint", "--env", "--gpus", "--group-add", "--ipc", "--log-driver", "--log-opt"),
+    *("--memory", "--memory-swap", "--name", "--network", "--pids-limit", "--security-opt", "--tmpfs", "--ulimit"),
+    *("--user", "--volume", "--workdir"),
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -156,6 +161,8 @@ def _until_the_image(arguments: list[str]) -> tuple[list[tuple[str, str]], list[
         if not word.startswith("-"):
             return options, [word, *words]
         name, joined, value = word.partition("=")
+        if name not in (*FLAGS, *VALUED):
+            sys.exit(f"docker run: '{name}' is not among what the stand-in does")
         options.append((name, value if joined or name in FLAGS else next(words, "")))
     return options, []
 

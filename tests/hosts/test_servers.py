@@ -12,6 +12,7 @@ from model_code.serving import settings as server_settings
 from model_code.serving.neuron_cores import device_of, port_of
 from settings.hardware import EC2_TYPES
 from tests.hosts.conftest import IMAGES, Host
+from tests.support.aws import REGION
 
 INF2 = {name: item for name, item in EC2_TYPES.items() if item.neuron_cores}
 
@@ -56,16 +57,27 @@ def test_a_server_is_confined(host: Host, tmp_path: Path) -> None:
     assert host.run("server.sh", "1").returncode == 0
     run = run_command(host)
     models = "/var/lib/torchlift/models"
-    for option in (
-        "--read-only", "--cap-drop ALL", "--security-opt no-new-privileges", "--network host", "--memory 6912m",
-        "--memory-swap 6912m", "--log-driver awslogs", "--env TORCHLIFT_HOST=127.0.0.1", f"--group-add {group} ",
-        f"--volume {host.root}{models}:{models} --env TORCHLIFT_CACHE_DIR={models} ",
-        "--log-opt awslogs-stream=i-0123456789abcdef0/server-1", "--log-opt mode=non-blocking",
-        "--name torchlift-server-1", "--tmpfs /tmp:rw,mode=1777", "--ulimit nofile=65536:65536",
-        "--pids-limit 2048", f"--user {os.getuid()}:{os.getuid()}",
-    ):  # fmt: skip
-        assert option in run
-    assert "privileged " not in run.replace("no-new-privileges", "")
+    passed = "".join(f" --env {name}" for name in host.variables)
+    assert run == (
+        f"{confined(host, 'server-1')} --device /dev/neuron0 --group-add {group} --memory 6912m --memory-swap 6912m "
+        "--ulimit nofile=65536:65536 --tmpfs /tmp:rw,mode=1777 "
+        f"--volume {host.root}{models}:{models} --env TORCHLIFT_CACHE_DIR={models} "
+        "--env TORCHLIFT_READY_TIMEOUT_SECONDS=600 --env NEURON_RT_VISIBLE_CORES=1 --env NEURON_PROCESS_TAG=core-1 "
+        f"--env TORCHLIFT_HOST=127.0.0.1 --env TORCHLIFT_PORT=8082 --env AWS_DEFAULT_REGION={REGION}{passed} "
+        f"{IMAGES['TORCHLIFT_SERVING_IMAGE']}"
+    )
+
+
+def confined(host: Host, name: str) -> str:
+    """How `docker run` begins for each container of a host: no rights, no files, and no wait for its log."""
+    return (
+        f"run --rm --name torchlift-{name} --network host --user {os.getuid()}:{os.getuid()} "
+        "--read-only --cap-drop ALL --security-opt no-new-privileges --pids-limit 2048 "
+        f"--log-driver awslogs --log-opt awslogs-region={REGION} "
+        f"--log-opt awslogs-group={host.variables['TORCHLIFT_LOG_GROUP']} "
+        f"--log-opt awslogs-stream=i-0123456789abcdef0/{name} --log-opt mode=non-blocking "
+        "--log-opt max-buffer-size=4m"
+    )
 
 
 def test_a_server_gets_the_fleets_settings(host: Host) -> None:
@@ -107,7 +119,21 @@ def test_the_monitor_reads_the_hosts_neuron_monitor(host: Host) -> None:
     host.bench.program("neuron-monitor", 'echo "$*"')
     assert host.run("monitor.sh").returncode == 0
     assert host.lines("read") == [f"-c {host.root}/opt/torchlift/hosts/inferentia/neuron_monitor.json"]
-    assert "--device" not in run_command(host)
+    # From standard input, and without a device.
+    assert run_command(host) == (
+        f"{confined(host, 'monitor')} --interactive --memory 256m --memory-swap 256m "
+        "--env TORCHLIFT_INSTANCE_ID=i-0123456789abcdef0 --env TORCHLIFT_DEPLOYMENT --env TORCHLIFT_CORES "
+        f"{IMAGES['TORCHLIFT_MONITOR_IMAGE']}"
+    )
+
+
+def test_the_proxy_is_confined_and_reads_the_hosts_configuration(host: Host) -> None:
+    assert host.run("nginx.sh").returncode == 0
+    assert run_command(host) == (
+        f"{confined(host, 'nginx')} --memory 512m --memory-swap 512m --ulimit nofile=65536:65536 "
+        "--tmpfs /tmp:rw,mode=1777 --volume "
+        f"{host.root}/etc/torchlift/nginx.conf:/etc/torchlift/nginx.conf:ro {IMAGES['TORCHLIFT_NGINX_IMAGE']}"
+    )
 
 
 @pytest.mark.parametrize(("status", "ended"), [("22", True), ("28", True), ("7", False), ("0", False)])

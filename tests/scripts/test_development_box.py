@@ -97,8 +97,15 @@ def test_one_command_trains_what_is_deployed_and_publishes_it(box: Workbench) ->
     *before, call = (box.folder / "docker.log").read_text().splitlines()
     assert before == [f"login --username AWS --password-stdin {IMAGE.partition('/')[0]}", f"pull --quiet {IMAGE}"]
     code = box.folder / "home/one/model_code"
-    assert f"--volume {code}:/opt/torchlift/model_code:ro" in call, "edited code is the code that runs"
-    assert "no-new-privileges" in call
+    work, inputs = box.folder / "home/work", "--env TORCHLIFT_BASE_MODEL --env TORCHLIFT_DATA --env TORCHLIFT_IMAGE"
+    # Edited code is the code that runs.
+    right = (
+        f"run --rm --user {os.getuid()}:{os.getgid()} --entrypoint /usr/bin/env --workdir {run} "
+        f"--volume {work}:{work} --volume {code}:/opt/torchlift/model_code:ro --ipc host --ulimit memlock=-1 "
+        "--ulimit stack=67108864 --security-opt no-new-privileges --env HOME=/tmp --env USER=torchlift "
+        f"{inputs} {IMAGE} "
+    )
+    assert call.startswith(right), f"{call}\n{right}"
 
 
 def test_edited_code_and_fetched_inputs_stay_until_something_else_is_deployed(box: Workbench) -> None:

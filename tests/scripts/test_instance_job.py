@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,7 +11,8 @@ import time
 import pytest
 
 from tests.scripts.conftest import Workbench
-from tests.scripts.job_host import Host, boot, make_host, write_bundle
+from tests.scripts.job_host import IMAGE, Host, boot, make_host, write_bundle
+from tests.support.aws import REGION
 from tests.support.receiver import Receiver
 
 
@@ -26,9 +28,16 @@ def test_a_job_publishes_signals_and_ends_its_instance(host: Host, receiver: Rec
     assert host.bench.read("weights/test/0123456789abcdef/weights") == b"trained\n"
     assert host.capacity() == (0, 0)
     run = next(call for call in host.docker_calls() if call.startswith("run "))
-    for option in ("--gpus all", "--ipc host", "--log-driver awslogs", "--env TORCHLIFT_COMMAND", "no-new-privileges"):
-        assert option in run
-    assert "--env HOME=/tmp --env USER=torchlift" in run, "a user without an entry in the image's passwd has neither"
+    work, stream = host.bench.work, f"test-job/0123456789abcdef/{host.instance}/container-"
+    passed = "".join(f"--env {name} " for name in sorted(host.variables) if name != "TORCHLIFT_HANDLE")
+    right = (
+        f"run --rm --name torchlift-job --user {os.getuid()}:{os.getgid()} --entrypoint /usr/bin/env "
+        f"--volume {work}:{work} --workdir {work} --ipc host --ulimit memlock=-1 --ulimit stack=67108864 "
+        f"--security-opt no-new-privileges --log-driver awslogs --log-opt awslogs-region={REGION} "
+        f"--log-opt awslogs-group={host.variables['TORCHLIFT_LOG_GROUP']} --log-opt awslogs-stream={stream}TIME "
+        f"--env HOME=/tmp --env USER=torchlift {passed}--gpus all {IMAGE} "
+    )
+    assert re.sub(r"(?<=/container-)\d{10}\b", "TIME", run).startswith(right), f"{run}\n{right}"
     before = host.docker_calls()[: host.docker_calls().index(run)]
     assert "rm --force torchlift-job" in before, "what another boot left must not hold the name"
     assert "TORCHLIFT_HANDLE" not in run, "the container has no business with the stack"

@@ -46,3 +46,10 @@ def test_what_this_machine_lacks_is_left_out_and_said(
     assert podman[podman.index("--no-healthcheck") + 2 :] == ["--device=/dev/null", "--read-only", IMAGE, "true"]
     said = capsys.readouterr().err.splitlines()
     assert said == [f"stand-in: no {what}" for what in ("--gpus all", "--ulimit memlock=-1", "--device /dev/neuron99")]
+
+
+def test_an_option_that_it_does_not_know_is_refused(called: list[list[str]]) -> None:
+    """Whether it takes a value is not known, so neither is where the image is."""
+    with pytest.raises(SystemExit, match="'--privileged' is not among what the stand-in does"):
+        docker.main(["run", "--rm", "--privileged", IMAGE])
+    assert called == []
