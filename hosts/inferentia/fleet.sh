@@ -66,7 +66,6 @@ flock --timeout "$(left)" 9
 id="${TORCHLIFT_INSTANCE_ID:-$(metadata instance-id)}" || give_up "the instance metadata service does not answer"
 echo "$id" >"$RUN/instance"
 
-step="looking for the NeuronCores"
 last="/dev/neuron$(((TORCHLIFT_CORES - 1) / TORCHLIFT_CORES_PER_DEVICE))"
 [ -e "$ROOT$last" ] || give_up "there is no $last: $TORCHLIFT_CORES cores need it; has the AMI the Neuron driver?"
 

@@ -30,8 +30,15 @@ class Cdk:
         with tempfile.TemporaryDirectory() as empty:
             self._run("bootstrap", "bootstrap", f"aws://{ACCOUNT}/{self.stand_in.region}", cwd=Path(empty))
 
-    def deploy(self, *, context: dict[str, str] | None = None, extra: tuple[str, ...] = ()) -> str:
-        """`cdk deploy --all`; returns what it printed."""
+    @property
+    def assembly(self) -> Path:
+        """What the app was synthesized to last."""
+        return self.logs.parent / "cdk.out"
+
+    def deploy(
+        self, *, context: dict[str, str] | None = None, extra: tuple[str, ...] = (), assembly: Path | None = None
+    ) -> str:
+        """`cdk deploy --all`; returns what it printed. `assembly` is a synthesized app, which is not run then."""
         return self._run(
             "deploy",
             "deploy",
@@ -42,20 +49,30 @@ class Cdk:
             "events",
             *extra,
             context=context,
+            assembly=assembly,
         )
 
-    def diff(self, *, context: dict[str, str] | None = None) -> str:
+    def diff(self, *, context: dict[str, str] | None = None, assembly: Path | None = None) -> str:
         """`cdk diff` over all stacks; returns what it printed."""
-        return self._run("diff", "diff", context=context)
+        return self._run("diff", "diff", context=context, assembly=assembly)
 
     def destroy(self) -> str:
         """`cdk destroy --all`; returns what it printed."""
         return self._run("destroy", "destroy", "--all", "--force")
 
-    def _run(self, name: str, *arguments: str, cwd: Path | None = None, context: dict[str, str] | None = None) -> str:
+    def _run(
+        self,
+        name: str,
+        *arguments: str,
+        cwd: Path | None = None,
+        context: dict[str, str] | None = None,
+        assembly: Path | None = None,
+    ) -> str:
         command = ["cdk", *arguments, "--no-notices"]
-        if name != "bootstrap":
-            command += ["--output", str(self.logs.parent / "cdk.out"), "-c", f"deployment={self.deployment}"]
+        if assembly is not None:
+            command += ["--app", str(assembly)]
+        elif name != "bootstrap":
+            command += ["--output", str(self.assembly), "-c", f"deployment={self.deployment}"]
         for key, value in (context or {}).items():
             command += ["-c", f"{key}={value}"]
         log = self.logs / f"cdk-{name}.log"

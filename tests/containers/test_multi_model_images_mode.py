@@ -45,7 +45,7 @@ pytestmark = [
 NAME = "local"
 SCHEMA_2 = "application/vnd.docker.distribution.manifest.v2+json"
 MODELS = ("encoder-0", "encoder-1")
-REASON = "this image does not serve"
+REASON = "invalid value for bool option: perhaps"
 
 
 @dataclass
@@ -205,16 +205,19 @@ def test_an_update_swaps_containers_and_no_invocation_fails(deployed: Deployed) 
     assert f"--backend-config=python,shm-default-byte-size={8 << 20}" in deployed.server().cmdline()
 
 
-def test_an_image_that_does_not_serve_is_rolled_back_with_its_reason(deployed: Deployed) -> None:
+def test_a_server_that_ends_as_it_starts_is_rolled_back_with_its_reason(deployed: Deployed) -> None:
     server, before = deployed.server(), described(deployed)
-    dockerfile = deployed.copy / "containers" / "triton" / "Dockerfile"
-    right = dockerfile.read_text()
-    broken = f"RUN printf '#!/bin/sh\\necho {REASON}\\nexit 3\\n' > \"$(command -v serve)\"\nUSER 1000"
-    assert right.count("USER 1000") == 1
-    dockerfile.write_text(right.replace("USER 1000", broken))
+    construct = deployed.copy / "constructs" / "torchlift" / "multi_model_endpoint.py"
+    right = construct.read_text()
+    line = '"SAGEMAKER_TRITON_LOG_INFO": "true"'
+    assert right.count(line) == 1
+    construct.write_text(right.replace(line, line.replace("true", "perhaps")))
     failed = asked_while_deploying(deployed)
-    dockerfile.write_text(right)
-    assert "did not pass the ping health check" in failed and REASON in failed
+    construct.write_text(right)
+    assert "did not pass the ping health check" in failed
+    printed = (deployed.cdk.logs / "cdk-deploy.log").read_text()
+    named = re.findall(r"did not get ready\. Its log (\S+) ends with", printed)
+    assert REASON in Path(named[-1]).read_text()
     assert server.is_running() and server == deployed.server()
     after = described(deployed)
     assert after["EndpointStatus"] == "InService"
