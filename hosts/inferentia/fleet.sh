@@ -84,7 +84,6 @@ pull() {
   return 1
 }
 for image in "$TORCHLIFT_SERVING_IMAGE" "$TORCHLIFT_NGINX_IMAGE" "$TORCHLIFT_MONITOR_IMAGE"; do
-  step="pulling $image"
   # The tag is immutable: what is here is what would come.
   bounded docker image inspect "$image" >/dev/null 2>&1 || pull "$image" || give_up "the image $image cannot be pulled"
 done

@@ -59,9 +59,20 @@ def anew(host: Host) -> None:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
+NAMED = {
+    "start --no-block": "starting the servers",
+    "token.new": "reading the token",
+    "nginx.conf": "configuring nginx",
+    "install -d -m 0700": "reading the instance's id",
+    "sleep": "asking the cores",
+}
+"""What a failure of such a call is told as, where the script gives it no sentence of its own."""
+
+
 @pytest.mark.long
 def test_a_boot_broken_at_each_step_is_told_once(fleet: Host) -> None:
     breaking.count(fleet.bench, OF_FLEET, caller="fleet.sh", breakage=breaking.FAILS)
+    seen = set()
     for step in breaking.sweep(fleet.bench):
         anew(fleet)
         done = fleet.run("fleet.sh")
@@ -75,6 +86,11 @@ def test_a_boot_broken_at_each_step_is_told_once(fleet: Host) -> None:
             told = [line for line in fleet.lines("told") if "FAILURE: " in line]
             assert len(told) == (1 if done.returncode else 0), broken
             assert not done.returncode or fleet.lines("systemctl.log")[-1].startswith("stop "), broken
+            named = next((name for part, name in NAMED.items() if part in calls[step - 1]), None)
+            if done.returncode and named:
+                seen.add(named)
+                assert f"FAILURE: {named} failed" in told[0], broken
+    assert seen == set(NAMED.values())
 
 
 @pytest.mark.parametrize("program", ["docker", "python3", "systemctl", "chown"])

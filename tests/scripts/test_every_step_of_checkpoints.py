@@ -99,8 +99,10 @@ def test_what_was_cut_off_never_takes_the_place_of_what_is_whole(quick: Quick) -
     for name in ("step-60", "step-70", "step-80"):
         write(quick, name)
         assert checkpoints(quick, "save")[0] == 0
+    quick.program("sleep", f'echo >>"{quick.folder}/pauses"')
     assert checkpoints(quick, "restore")[0] == 0
     assert resumed(quick) == {"step-80": {"step-80"}}
+    assert not (quick.folder / "pauses").exists(), "neither is asked for a second time"
     assert {key.split("/")[3] for key in quick.keys(PREFIX)} == {"step-70", "step-80"}
 
 

@@ -9,11 +9,14 @@ import pytest
 from tests.scripts.conftest import REPO_ROOT, Workbench
 
 NEEDED = re.compile(r"\$\{([A-Z_]+):\?\}")
-SCRIPTS = sorted(path for path in REPO_ROOT.glob("scripts/*.sh") if NEEDED.search(path.read_text()))
+FOLDERS = ("scripts", "hosts", "containers")
 NEEDS = {
-    "build_image": "TORCHLIFT_RESULT TORCHLIFT_HOME TORCHLIFT_IMAGE_DIR TORCHLIFT_PLATFORM BASE_IMAGE",
-    "checkpoints": "TORCHLIFT_CHECKPOINTS",
-    "run_job": "TORCHLIFT_JOB TORCHLIFT_HASH TORCHLIFT_RESULT TORCHLIFT_COMMAND",
+    "containers/question-answering-serving/build.sh": "TORCHLIFT_TRACE_HASH",
+    "containers/question-answering-trace/run.sh": "TORCHLIFT_IMAGE",
+    "hosts/interactive/train.sh": "TORCHLIFT_HOME TORCHLIFT_WORK TORCHLIFT_IMAGE TORCHLIFT_COMMAND TORCHLIFT_BOXES",
+    "scripts/build_image.sh": "TORCHLIFT_RESULT TORCHLIFT_HOME TORCHLIFT_IMAGE_DIR TORCHLIFT_PLATFORM BASE_IMAGE",
+    "scripts/checkpoints.sh": "TORCHLIFT_CHECKPOINTS",
+    "scripts/run_job.sh": "TORCHLIFT_JOB TORCHLIFT_HASH TORCHLIFT_RESULT TORCHLIFT_COMMAND",
 }
 USES: dict[str, list[tuple[str, ...]]] = {
     "fetch": [(), ("s3://a/b/",), ("s3://a/b/", "c", "d")],
@@ -26,7 +29,13 @@ CASES = [(script, name) for script, names in NEEDS.items() for name in names.spl
 
 
 def test_every_script_that_needs_variables_is_in_the_table() -> None:
-    assert {path.stem for path in SCRIPTS} == set(NEEDS)
+    found = {
+        str(path.relative_to(REPO_ROOT)): " ".join(names)
+        for folder in FOLDERS
+        for path in (REPO_ROOT / folder).rglob("*.sh")
+        if (names := NEEDED.findall(path.read_text()))
+    }
+    assert found == NEEDS
 
 
 @pytest.mark.parametrize(("script", "name"), CASES, ids=str)
@@ -35,11 +44,11 @@ def test_a_missing_variable_is_named_before_anything_is_done(bench: Workbench, s
         bench.program(program, 'echo "$0" "$@"')
     present = {other: "a/b" for other in NEEDS[script].split() if other != name}
     bench.environment = {key: value for key, value in bench.environment.items() if key != name}
-    done = bench.run(f"scripts/{script}.sh", "save", **present)
+    done = bench.run(script, "save", **present)
     assert done.returncode != 0
     assert f"{name}: parameter null or not set" in done.stderr
     assert done.stdout == ""
-    assert not bench.work.exists()
+    assert not list(bench.work.glob("*"))
 
 
 @pytest.mark.parametrize(("script", "arguments"), [(script, one) for script, wrong in USES.items() for one in wrong])
@@ -74,7 +83,7 @@ def test_a_uri_that_is_none_is_told_with_what_it_should_be(
     bench: Workbench, script: str, arguments: tuple[str, ...], variables: dict[str, str], sentence: str
 ) -> None:
     bench.program("aws", f'touch "{bench.folder}/aws-was-called"')
-    needed = dict.fromkeys(NEEDS.get(script, "").split(), "a/b")
+    needed = dict.fromkeys(NEEDS.get(f"scripts/{script}.sh", "").split(), "a/b")
     done = bench.run(f"scripts/{script}.sh", *arguments, **{**needed, **variables})
     assert done.returncode != 0
     assert sentence in done.stdout + done.stderr
