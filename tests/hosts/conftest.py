@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from stand_in.executor.servers import free_ports
-from tests.scripts.conftest import REPO_ROOT, Workbench, bench, endpoint
+from tests.scripts.conftest import REPO_ROOT, Workbench, bench, endpoint, require_sound
 from tests.support.aws import ACCOUNT, REGION
 
 __all__ = ["bench", "endpoint"]
@@ -73,10 +73,12 @@ class Host:
         """Run a script of the host as its unit does; `variables` are the fleet's for this call."""
         lines = [f"{name}={shlex.quote(value)}" for name, value in {**self.variables, **variables}.items()]
         (self.root / "etc/torchlift/fleet.env").write_text("\n".join(lines) + "\n")
-        return subprocess.run(
+        done = subprocess.run(
             ["bash", str(self.root / "opt/torchlift/hosts/inferentia" / script), *arguments],
             env=self.bench.environment, capture_output=True, text=True, timeout=200, check=False,
         )  # fmt: skip
+        require_sound(done.stderr)
+        return done
 
     def lines(self, name: str) -> list[str]:
         """What a recorder wrote."""

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
+from tests.scripts.conftest import REPO_ROOT, Quick, Workbench, require_sound
 
 # Of bash alone: the programs that it would call may be broken themselves.
 COUNTED = """
@@ -90,6 +90,7 @@ def start(bench: Workbench, script: str, *arguments: str, **variables: str) -> s
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Its exit status and all that it said."""
     output, _ = process.communicate(timeout=200)
+    require_sound(output)
     return process.returncode, output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,14 @@ from tests.support.receiver import Receiver, receiving
 REPO_ROOT = Path(__file__).resolve().parents[2]
 RESULT_PREFIX = "weights/test/0123456789abcdef/"
 """The prefix of the job's result."""
+
+MISTAKES = re.compile(r"unbound variable|command not found|syntax error|bad substitution|integer expression expected")
+"""What bash says of a script that is wrong."""
+
+
+def require_sound(said: str) -> None:
+    """Raise AssertionError for a mistake in a script, whatever became of its run: a failure may be overlooked there."""
+    assert not MISTAKES.search(said), said
 
 
 @dataclass
@@ -55,7 +64,7 @@ class Workbench:
 
     def run(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the repository under bash."""
-        return subprocess.run(
+        done = subprocess.run(
             ["bash", str(REPO_ROOT / script), *arguments],
             env={**self.environment, **variables},
             capture_output=True,
@@ -63,6 +72,8 @@ class Workbench:
             timeout=200,
             check=False,
         )
+        require_sound(done.stderr)
+        return done
 
     def put(self, key: str, body: bytes | str) -> None:
         self.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)

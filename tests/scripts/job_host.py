@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.scripts.conftest import REPO_ROOT, Quick, Workbench
+from tests.scripts.conftest import REPO_ROOT, Quick, Workbench, require_sound
 from tests.support.receiver import Receiver
 from torchlift.instance_job import render_user_data
 from torchlift.job_alarm import FAILURE_LINE
@@ -61,6 +61,7 @@ class Host:
     def run(self, **variables: str) -> str:
         process = self.start(**variables)
         output, _ = process.communicate(timeout=250)
+        require_sound(output)
         return output
 
     def capacity(self) -> tuple[int, int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 
 import pytest
 
-from tests.scripts.conftest import Quick
-from tests.scripts.job_host import Host, make_quick_host
+from tests.scripts.conftest import REPO_ROOT, Quick
+from tests.scripts.job_host import Host, make_quick_host, times_ended
 from tests.support.receiver import Receiver
 
 TOKEN_OF = """
@@ -92,3 +93,40 @@ def test_a_token_that_has_expired_is_asked_for_anew(host: Host, receiver: Receiv
     assert "this Spot instance will be taken back: saving" in output
     assert receiver.bodies == [] and any("/step-1/manifest.json" in key for key in host.bench.keys("checkpoints/"))
     assert (folder / "tokens").read_text() == "\n" * 3, "and not at every look"
+
+
+def started_bare(host: Host, **variables: str) -> str:
+    """What run.sh says on an instance, where nothing is set but what the job's environment brings."""
+    host.environment_file.write_text("")
+    kept = {name: value for name, value in host.bench.environment.items() if not name.startswith("TORCHLIFT_")}
+    done = subprocess.run(
+        ["bash", str(REPO_ROOT / "hosts/instance_job/run.sh")],
+        env={**kept, "TORCHLIFT_ENV_FILE": str(host.environment_file), **variables},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert (host.bench.folder / "systemctl.log").read_text() == "poweroff\n", "nobody can be told, and nothing goes on"
+    return done.stdout
+
+
+def test_an_instance_has_its_files_where_user_data_puts_them(host: Host) -> None:
+    assert "/opt/torchlift/scripts/common.sh: No such file" in started_bare(host)
+
+
+def test_an_instance_works_in_a_folder_of_its_own(host: Host) -> None:
+    host.bench.program("mkdir", 'echo "mkdir $*"; exit 1')
+    assert started_bare(host, TORCHLIFT_HOME=str(REPO_ROOT)) == "mkdir -p /opt/torchlift/work\n"
+
+
+def test_a_job_sees_its_own_environment_and_nothing_of_the_hosts(host: Host) -> None:
+    host.run(TORCHLIFT_COMMAND="compgen -e >output/weights")
+    seen = set(host.bench.published()["weights"].split())
+    assert "TORCHLIFT_COMMAND" in seen and not seen & {"SAVE_SECONDS", "RUN_AS", "CONTAINER", "scripts", "log"}
+
+
+def test_a_signal_that_is_lost_ends_the_instance_all_the_same(host: Host) -> None:
+    """The event of its end tells the stack, then."""
+    host.bench.program("sleep", 'case "$1" in 1 | 2 | 4 | 8 | 16 | 0) ;; *) exec "$REAL" "$@" ;; esac')
+    output = host.run(TORCHLIFT_HANDLE="http://127.0.0.1:9/")
+    assert "the signal is lost; the event of this instance's end makes up for it" in output
+    assert times_ended(host) == 1 and not (host.bench.folder / "systemctl.log").exists()
