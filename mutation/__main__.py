@@ -13,8 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+
+import psutil
 
 from mutation.mutants import Mutant, mutants, survivors, watched_by
 from settings import REPO_ROOT
@@ -28,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", help="from the checkout's root; default: every script, unit and Dockerfile")
     parser.add_argument("--sample", type=int, default=0, help="only so many, chosen by --seed")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once, each in its own copy")
     parser.add_argument("--timeout", type=float, default=400, help="seconds for the tests of one mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args(arguments)
@@ -38,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(str(one) for one in found))
         return 0
     with tempfile.TemporaryDirectory(prefix="torchlift-mutation-") as folder:
-        left = run(found, checkout(Path(folder) / "checkout"), timeout=options.timeout)
+        workers = [checkout(Path(folder) / str(number) / "checkout") for number in range(options.jobs)]
+        left = run(found, workers, timeout=options.timeout)
     unexplained = [one for one in left if not any(entry.covers(one) for entry in survivors())]
     print(f"{len(found)} mutants: {len(found) - len(left)} caught, {len(left) - len(unexplained)} explained")
     for one in unexplained:
@@ -77,36 +84,81 @@ def checkout(folder: Path) -> Path:
     return folder
 
 
-def run(found: Sequence[Mutant], folder: Path, *, timeout: float) -> list[Mutant]:
-    """Those that survive. Raises RuntimeError when the tests fail without any mutant."""
-    left = []
-    for path in dict.fromkeys(one.path for one in found):
-        if not caught_nothing(watched_by(path), folder, timeout=timeout):
-            raise RuntimeError(f"the tests of {path} fail as it is: {' '.join(watched_by(path))}")
-        original = (folder / path).read_text()
-        for one in (mutant for mutant in found if mutant.path == path):
-            (folder / path).write_text(one.text)
-            alive = caught_nothing(watched_by(path), folder, timeout=timeout)
+def run(found: Sequence[Mutant], workers: Sequence[Path], *, timeout: float) -> list[Mutant]:
+    """Those that survive, tried in these checkouts. Raises RuntimeError when the tests fail without any mutant."""
+    free: SimpleQueue[Path] = SimpleQueue()
+    for folder in workers:
+        free.put(folder)
+
+    def somewhere(work: Callable[[Path], bool]) -> bool:
+        folder = free.get()
+        try:
+            return work(folder)
+        finally:
+            free.put(folder)
+
+    with ThreadPoolExecutor(len(workers)) as pool:
+        watching = dict.fromkeys(tuple(watched_by(one.path)) for one in found)
+        sound = {pool.submit(somewhere, partial(caught_nothing, tests, timeout=timeout)): tests for tests in watching}
+        for done in as_completed(sound):
+            if not done.result():
+                pool.shutdown(cancel_futures=True)
+                raise RuntimeError(f"these fail without any mutant: {' '.join(sound[done])}")
+        tried = {pool.submit(somewhere, partial(survives, one, timeout=timeout)): one for one in found}
+        left = []
+        for number, done in enumerate(as_completed(tried), 1):
+            one, alive = tried[done], done.result()
             left += [one] if alive else []
-            print(f"{'SURVIVED' if alive else 'caught  '} {one}", flush=True)
-        (folder / path).write_text(original)
+            print(f"{number}/{len(found)} {'SURVIVED' if alive else 'caught  '} {one}", flush=True)
     return left
 
 
-def caught_nothing(tests: Sequence[str], folder: Path, *, timeout: float) -> bool:
+def survives(one: Mutant, folder: Path, *, timeout: float) -> bool:
+    """Whether the tests of its file pass with it. The checkout is afterwards as it was."""
+    changed = folder / one.path
+    original = changed.read_text()
+    changed.write_text(one.text)
+    try:
+        return caught_nothing(watched_by(one.path), folder, timeout=timeout)
+    finally:
+        changed.write_text(original)
+
+
+def caught_nothing(tests: Iterable[str], folder: Path, *, timeout: float) -> bool:
     """Whether the tests pass; one that hangs does not."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "constructs")])}
+    # Everything that the tests start has a path below it in its environment.
+    temporary = folder.with_name("tmp")
+    temporary.mkdir(exist_ok=True)
+    path = os.pathsep.join([str(folder), str(folder / "constructs")])
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=timeout, check=False, text=True
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)},
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            text=True,
         )
     except subprocess.TimeoutExpired:
         return False
+    finally:
+        end_what_is_left(folder.parent)
     # 2: a test could not be collected, as it can without the mutant.
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.returncode == 0
+
+
+def end_what_is_left(folder: Path) -> None:
+    """Kill what a mutant kept running: a loop that never ends takes the processor from all that come after it."""
+    for process in psutil.process_iter():
+        try:
+            if f"{folder}{os.sep}" in " ".join([*process.cmdline(), *process.environ().values()]):
+                process.kill()
+        except psutil.Error:
+            continue
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from mutation.__main__ import checkout, files, run
+from mutation.__main__ import checkout, end_what_is_left, files, run
 from mutation.mutants import Mutant, mutants, survivors, watched_by
 from settings import REPO_ROOT
 
@@ -75,6 +78,20 @@ def test_every_survivor_is_still_a_mutant_and_has_a_reason() -> None:
         assert len(entry.reason) >= 20, entry
 
 
+def test_what_a_mutant_left_running_is_ended_and_nothing_else(tmp_path: Path) -> None:
+    folders = [tmp_path / "1", tmp_path / "11"]
+    ours, other = (
+        subprocess.Popen(["sleep", "60"], env={**os.environ, "TMPDIR": str(folder / "tmp")}) for folder in folders
+    )
+    try:
+        end_what_is_left(folders[0])
+        assert ours.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_sample_is_caught_and_a_harmless_change_is_not(tmp_path: Path) -> None:
@@ -83,4 +100,6 @@ def test_a_sample_is_caught_and_a_harmless_change_is_not(tmp_path: Path) -> None
     made = [one for one in mutants(path, text) if one.line.startswith(("status=", 'say "signalled', "sleep"))]
     assert len(made) == 6
     harmless = Mutant(path=path, kind="deleted", number=2, line="# signal.sh", text=text.replace("# signal.sh", "#"))
-    assert run([*made, harmless], checkout(tmp_path / "checkout"), timeout=200) == [harmless]
+    workers = [checkout(tmp_path / name / "checkout") for name in ("a", "b")]
+    assert run([*made, harmless], workers, timeout=200) == [harmless]
+    assert all((worker / path).read_text() == text for worker in workers)
