@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=0, help="only so many, chosen by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once, each in its own copy")
-    parser.add_argument("--timeout", type=float, default=400, help="seconds for the tests of one mutant")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for the tests of one mutant")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     options = parser.parse_args(arguments)
     found = [one for path in options.paths or files() for one in mutants(path, (REPO_ROOT / path).read_text())]
@@ -90,7 +91,7 @@ def run(found: Sequence[Mutant], workers: Sequence[Path], *, timeout: float) -> 
     for folder in workers:
         free.put(folder)
 
-    def somewhere(work: Callable[[Path], bool]) -> bool:
+    def somewhere(work: Callable[[Path], str]) -> str:
         folder = free.get()
         try:
             return work(folder)
@@ -99,33 +100,33 @@ def run(found: Sequence[Mutant], workers: Sequence[Path], *, timeout: float) -> 
 
     with ThreadPoolExecutor(len(workers)) as pool:
         watching = dict.fromkeys(tuple(watched_by(one.path)) for one in found)
-        sound = {pool.submit(somewhere, partial(caught_nothing, tests, timeout=timeout)): tests for tests in watching}
+        sound = {pool.submit(somewhere, partial(what_fails, tests, timeout=timeout)): tests for tests in watching}
         for done in as_completed(sound):
-            if not done.result():
+            if done.result():
                 pool.shutdown(cancel_futures=True)
-                raise RuntimeError(f"these fail without any mutant: {' '.join(sound[done])}")
-        tried = {pool.submit(somewhere, partial(survives, one, timeout=timeout)): one for one in found}
+                raise RuntimeError(f"without any mutant: {done.result()} (of {' '.join(sound[done])})")
+        tried = {pool.submit(somewhere, partial(what_catches, one, timeout=timeout)): one for one in found}
         left = []
         for number, done in enumerate(as_completed(tried), 1):
-            one, alive = tried[done], done.result()
-            left += [one] if alive else []
-            print(f"{number}/{len(found)} {'SURVIVED' if alive else 'caught  '} {one}", flush=True)
+            one, caught = tried[done], done.result()
+            left += [] if caught else [one]
+            print(f"{number}/{len(found)} {'caught  ' if caught else 'SURVIVED'} {one}  {caught}", flush=True)
     return left
 
 
-def survives(one: Mutant, folder: Path, *, timeout: float) -> bool:
-    """Whether the tests of its file pass with it. The checkout is afterwards as it was."""
+def what_catches(one: Mutant, folder: Path, *, timeout: float) -> str:
+    """What of its file's tests fails with it. The checkout is afterwards as it was."""
     changed = folder / one.path
     original = changed.read_text()
     changed.write_text(one.text)
     try:
-        return caught_nothing(watched_by(one.path), folder, timeout=timeout)
+        return what_fails(watched_by(one.path), folder, timeout=timeout)
     finally:
         changed.write_text(original)
 
 
-def caught_nothing(tests: Iterable[str], folder: Path, *, timeout: float) -> bool:
-    """Whether the tests pass; one that hangs does not."""
+def what_fails(tests: Iterable[str], folder: Path, *, timeout: float) -> str:
+    """The first test that fails, by name, or that they do not end; empty when all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     # Everything that the tests start has a path below it in its environment.
     temporary = folder.with_name("tmp")
@@ -142,13 +143,14 @@ def caught_nothing(tests: Iterable[str], folder: Path, *, timeout: float) -> boo
             text=True,
         )
     except subprocess.TimeoutExpired:
-        return False
+        return f"no end after {timeout:.0f} s"
     finally:
         end_what_is_left(folder.parent)
     # 2: a test could not be collected, as it can without the mutant.
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(f"pytest could not run {' '.join(tests)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.returncode == 0
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    return "" if done.returncode == 0 else failed[1] if failed else done.stdout[-500:]
 
 
 def end_what_is_left(folder: Path) -> None:
