@@ -112,3 +112,11 @@ def fixed_ports(yard: Yard) -> Iterator[None]:
     with (yard.engine.folder / "ports.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def read_only(image: str, *words: str, folder: Path | None = None) -> list[str]:
+    """Run an image that trains or builds, with a read-only root; `folder` is where it is on this machine."""
+    options = ["--rm", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/torchlift"]
+    if folder is not None:
+        options += ["--volume", f"{folder}:{folder}", "--workdir", str(folder)]
+    return ["docker", "run", *options, image, *words]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from settings.triton import triton_release
-from tests.containers.conftest import BUILD_SECONDS, Yard
+from tests.containers.conftest import BUILD_SECONDS, Yard, read_only
 from tests.deploy import tiny
 
 pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
-READ_ONLY = ("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/torchlift")
 MODULE = ("python3", "-m", "model_code.text_encoding")
 SHAPES = ("--min", "1x16", "--opt", "4x32", "--max", "8x64")
 
@@ -36,16 +35,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
-def command(image: str, folder: Path, *words: str) -> list[str]:
-    mount = f"{folder}:{folder}"
-    return ["docker", "run", "--rm", *READ_ONLY, "--volume", mount, "--workdir", str(folder), image, *words]
-
-
 @pytest.fixture(scope="module")
 def exported(yard: Yard, image: str, folder: Path) -> Path:
     """The folder, with the model as ONNX beside its inputs."""
     words = (f"{MODULE[2]}.export_onnx", "--model", "inputs/base", "--output", "onnx")
-    yard.run(*command(image, folder, *MODULE[:2], *words))
+    yard.run(*read_only(image, *MODULE[:2], *words, folder=folder))
     return folder
 
 
@@ -60,7 +54,7 @@ def test_it_exports_an_encoder(exported: Path) -> None:
 
 def test_it_prints_its_plan_without_a_gpu(yard: Yard, image: str, exported: Path) -> None:
     words = (f"{MODULE[2]}.build_engine", "--onnx", "onnx", "--output", "output", *SHAPES, "--dry-run")
-    said = yard.run(*command(image, exported, *MODULE[:2], *words, "--tensorrt-major", "10"))
+    said = yard.run(*read_only(image, *MODULE[:2], *words, "--tensorrt-major", "10", folder=exported))
     (planned,) = [line for line in said.splitlines() if line.startswith("trtexec ")]
     assert "--optShapes=input_ids:4x32" in planned and "--fp16" in planned
     assert not list((exported / "output").iterdir())
@@ -72,7 +66,7 @@ def test_it_stops_where_a_gpu_is_needed_and_says_so(yard: Yard, image: str, expo
         "build": ("--device", "gpu", "--model", "inputs/base", "--names", "encoder", "--output", "output"),
         "build_engine": ("--onnx", "onnx", "--output", "output", *SHAPES),
     }
-    child = yard.start(*command(image, exported, *MODULE[:2], f"{MODULE[2]}.{step}", *options[step]))
+    child = yard.start(*read_only(image, *MODULE[:2], f"{MODULE[2]}.{step}", *options[step], folder=exported))
     assert child.wait(BUILD_SECONDS) == 2
     said = child.log.read_text()
     assert f"{step}: no NVIDIA GPU here" in said and "--dry-run shows how" in said
@@ -87,6 +81,6 @@ def test_with_the_cpu_in_the_engines_place_it_makes_all_that_the_endpoint_serves
     output.chmod(0o777)
     words = ("--device", "cpu", "--model", "inputs/base", "--names", "encoder", "--output", "cpu")
     sizes = ("--max-batch", "8", "--opt-batch", "4", "--opt-length", "32", "--max-length", "64")
-    yard.run(*command(image, exported, *MODULE[:2], f"{MODULE[2]}.build", *words, *sizes))
+    yard.run(*read_only(image, *MODULE[:2], f"{MODULE[2]}.build", *words, *sizes, folder=exported))
     assert {path.name for path in output.iterdir()} >= {"archives", "engine.json", "export.json", "probe.json"}
     assert [path.name for path in (output / "archives").iterdir()] == ["encoder.tar.gz"]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from settings.images import base_image
-from tests.containers.conftest import Yard
+from tests.containers.conftest import Yard, read_only
 from tests.deploy import tiny
 
 pytestmark = [pytest.mark.long, pytest.mark.images, pytest.mark.timeout(1800)]
-READ_ONLY = ("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/home/torchlift")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def test_nobody_is_root_in_it(yard: Yard, image: str) -> None:
 
 def test_torch_compile_finds_its_compiler(yard: Yard, image: str) -> None:
     program = "import torch; print(torch.compile(lambda x: x * 2 + 1)(torch.ones(3)).tolist())"
-    said = yard.run("docker", "run", "--rm", *READ_ONLY, image, "python3", "-c", program)
+    said = yard.run(*read_only(image, "python3", "-c", program))
     assert "[3.0, 3.0, 3.0]" in said
 
 
@@ -51,6 +50,5 @@ def test_it_fine_tunes_on_a_read_only_root(yard: Yard, image: str, tmp_path: Pat
         *("python3", "-m", "model_code.sentiment.train", "--base-model", "inputs/base", "--data", "inputs/data"),
         *("--output", "output/weights", "--checkpoints", "checkpoints", "--epochs", "1", "--batch-size", "16"),
     ]
-    mount = f"{tmp_path}:{tmp_path}"
-    said = yard.run("docker", "run", "--rm", *READ_ONLY, "--volume", mount, "--workdir", str(tmp_path), image, *command)
+    said = yard.run(*read_only(image, *command, folder=tmp_path))
     assert list(tmp_path.glob("output/**/model.safetensors")), said
