@@ -11,7 +11,7 @@ def sentence(mode: str) -> str:
         require()
         return (
             "images, as asked for: builds, job instances, hosts and endpoints of the three workloads run as the "
-            "templates say, in images that are built here; only the mirrors of models run in direct mode"
+            "templates say, in images that are built here"
         )
     try:
         require_tools()

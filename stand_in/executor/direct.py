@@ -88,6 +88,11 @@ def job(name: str) -> DirectJob:
     return JOBS[name]
 
 
+def here(name: str) -> Mapping[str, str]:
+    """What tells a job in either mode that this machine lacks something; nothing for one without a line."""
+    return JOBS[name].here if name in JOBS else {}
+
+
 def server(image: str) -> DirectServer:
     """The program for a container image's URI. Raises NoDirectMode."""
     repository = image.split("@")[0].rsplit("/", 1)[-1].split(":")[0]

@@ -1,7 +1,6 @@
 """Images mode: builds run their buildspecs, and images are built, pushed and pulled for real.
 
-buildah and podman take Docker's place and look-alikes that of the base images (docs/images.md). What is not in JOBS
-runs in direct mode.
+buildah and podman take Docker's place and look-alikes that of the base images (docs/images.md).
 """
 
 from __future__ import annotations
@@ -33,15 +32,6 @@ from stand_in.images.readiness import lasting, require, state_folder
 from stand_in.images.registry import Registry
 from stand_in.images.toolbox import write_docker
 
-JOBS = frozenset(
-    {
-        *("sentiment-image", "sentiment-train", "serving-image", "sentiment-package"),
-        *("question-answering-trace-image", "question-answering-trace", "question-answering-models"),
-        *("question-answering-image", "nginx-image", "neuron-monitor-image"),
-        *("triton-image", "text-encoding-image", "text-encoding-engine"),
-    }
-)
-"""Those that run as their buildspec or user data says; the others run in direct mode."""
 SERVERS = {container_server.PROGRAM: container_server.start, "Triton": triton_container.start}
 """Programs of the table in `direct`, in their images."""
 JOB_CONTAINER = "torchlift-job"
@@ -68,8 +58,6 @@ class Images:
         )
 
     def build(self, wanted: Build) -> JobRun:
-        if wanted.environment.get("TORCHLIFT_JOB") not in JOBS:
-            return self._direct.build(wanted)
         return BuildspecRun(
             site=self._site,
             region=wanted.region,
@@ -80,21 +68,17 @@ class Images:
             timeout_s=wanted.timeout_s,
             mode="images",
             buildspec=wanted.buildspec,
-            machine=self._machine(self._site.environment(wanted.region, role=wanted.role)),
+            machine=self._job_machine(wanted),
         )
 
     def instance(self, wanted: Launch) -> Instance:
-        job = wanted.environment.get("TORCHLIFT_JOB", "")
-        if job not in JOBS:
-            return self._direct.instance(wanted)
-        machine = self._machine(self._site.environment(wanted.region, role=wanted.role))
         return HostRun(
             site=self._site,
             region=wanted.region,
             instance_id=wanted.instance_id,
             environment=wanted.environment,
             user_data=text(wanted.user_data),
-            machine={**machine, **direct.job(job).here},
+            machine=self._job_machine(wanted),
             remove_containers=lambda: self._remove(JOB_CONTAINER),
         )
 
@@ -135,13 +119,23 @@ class Images:
             reachable=[port],
         )
 
+    def _job_machine(self, wanted: Build | Launch) -> dict[str, str]:
+        """The environment of a job's machine, with what tells the job that it lacks a device."""
+        machine = self._machine(self._site.environment(wanted.region, role=wanted.role))
+        return {**machine, **direct.here(wanted.environment.get("TORCHLIFT_JOB", ""))}
+
     def _machine(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The environment of a machine with `docker`; its `pip` has the settings of this machine's own."""
-        pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-        own = Path.home() / ".config" / "pip" / "pip.conf"
-        if own.exists():
-            pip.setdefault("PIP_CONFIG_FILE", str(own))
-        return {**base, **pip, "PATH": os.pathsep.join([str(self._bin), base["PATH"]])}
+        """The environment of a machine with `docker`."""
+        return {**base, **pip_settings(), "PATH": os.pathsep.join([str(self._bin), base["PATH"]])}
+
+
+def pip_settings() -> dict[str, str]:
+    """Variables with which another `pip` has the settings of this machine's own."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    own = Path.home() / ".config" / "pip" / "pip.conf"
+    if own.exists():
+        settings.setdefault("PIP_CONFIG_FILE", str(own))
+    return settings
 
 
 @dataclass(kw_only=True)
@@ -177,7 +171,6 @@ class BuildspecRun(JobRun):
             **self.machine,
             **self.environment,
             **self.extra,
-            **direct.job(self.job).here,
             "PATH": os.pathsep.join([str(python / "bin"), self.machine["PATH"]]),
             "TORCHLIFT_WORK": str(self.work),
         }

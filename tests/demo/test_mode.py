@@ -29,8 +29,7 @@ def test_direct_is_the_default_and_says_whether_there_is_another(able: None, mon
 
 
 def test_images_says_what_runs_in_them(able: None) -> None:
-    assert "only the mirrors of models run in direct mode" in sentence("images")
-    assert "of the three workloads run as the templates say" in sentence("images")
+    assert "of the three workloads run as the templates say, in images that are built here" in sentence("images")
 
 
 def test_what_is_missing_is_named(able: None, monkeypatch: pytest.MonkeyPatch) -> None:
