@@ -127,7 +127,8 @@ def what_catches(one: Mutant, folder: Path, *, timeout: float) -> str:
 
 def what_fails(tests: Iterable[str], folder: Path, *, timeout: float) -> str:
     """The first test that fails, by name, or that they do not end; empty when all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    # Of the plugins those that these tests use: to load all takes longer than many of them.
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout", *tests]
     # Everything that the tests start has a path below it in its environment.
     temporary = folder.with_name("tmp")
     temporary.mkdir(exist_ok=True)
@@ -136,7 +137,7 @@ def what_fails(tests: Iterable[str], folder: Path, *, timeout: float) -> str:
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary)},
+            env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(temporary), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             timeout=timeout,
             check=False,
