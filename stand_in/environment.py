@@ -68,6 +68,8 @@ def isolated_environment(*, base_url: str, region: str, root: Path, home: Path, 
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(home / "hub"),
         "NO_PROXY": "127.0.0.1,localhost",
+        # Jobs and servers share this machine's cores: threads that wait by spinning take them from each other.
+        "OMP_WAIT_POLICY": "PASSIVE",
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
 from tests.stacks.synthesis import DEPLOYMENTS, Synthesized, edited, in_process, in_subprocess
+
+# Before anything loads OpenMP. Two processes test at once, on two cores in CI: threads that wait by spinning take them
+# from each other, so that two trainings beside each other last twice as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks
 

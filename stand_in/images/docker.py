@@ -31,10 +31,10 @@ REGISTRY_ACCOUNT = "763104351884"
 DOCKER_SCHEMA_2 = "application/vnd.docker.distribution.manifest.v2+json"
 PASSED_ON = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-    "TORCHLIFT_DEVICE",
+    *("TORCHLIFT_DEVICE", "OMP_WAIT_POLICY"),
 )
-"""What a container gets from the instance metadata service on AWS: where it is, and the role's credentials; and what it
-finds of devices by itself."""
+"""What a container gets from the instance metadata service on AWS: where it is, and the role's credentials; what it
+finds of devices by itself; and how its threads wait, where they share the cores with others'."""
 
 FLAGS = ("--rm", "--detach", "--interactive", "--read-only")
 """Options of `docker run` without a value, of those that our scripts use."""

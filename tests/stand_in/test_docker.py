@@ -24,6 +24,8 @@ def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(subprocess, "call", call)
     monkeypatch.setenv("TORCHLIFT_ENGINE", str(tmp_path / "engine"))
+    for name in docker.PASSED_ON:
+        monkeypatch.delenv(name, raising=False)
     return commands
 
 
@@ -53,3 +55,14 @@ def test_an_option_that_it_does_not_know_is_refused(called: list[list[str]]) -> 
     with pytest.raises(SystemExit, match="'--privileged' is not among what the stand-in does"):
         docker.main(["run", "--rm", "--privileged", IMAGE])
     assert called == []
+
+
+def test_a_container_gets_of_its_machines_environment_what_is_listed(
+    called: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "TORCHLIFT_DEVICE", "OMP_WAIT_POLICY", "TORCHLIFT_HANDLE"):
+        monkeypatch.setenv(name, "value")
+    assert docker.main(["run", IMAGE]) == 0
+    (podman,) = called
+    passed = [word for option, word in zip(podman, podman[1:], strict=False) if option == "--env"]
+    assert passed == ["AWS_ENDPOINT_URL", "TORCHLIFT_DEVICE", "OMP_WAIT_POLICY"]

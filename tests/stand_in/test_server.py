@@ -69,7 +69,7 @@ def test_the_environment_of_children_is_a_list_of_what_is_kept(careless: Trap, t
     assert {name for name in made if os.environ.get(name) == made[name]} <= set(KEPT) | {"NO_PROXY", "NO_COLOR"} | {
         # Made anew, and the same only by chance.
         "PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "HF_HUB_OFFLINE", "CDK_DISABLE_CLI_TELEMETRY",
-        "AWS_EC2_METADATA_DISABLED",
+        "AWS_EC2_METADATA_DISABLED", "OMP_WAIT_POLICY",
     }  # fmt: skip
 
 
