@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,5 +65,5 @@ def test_a_container_gets_of_its_machines_environment_what_is_listed(
         monkeypatch.setenv(name, "value")
     assert docker.main(["run", IMAGE]) == 0
     (podman,) = called
-    passed = [word for option, word in zip(podman, podman[1:], strict=False) if option == "--env"]
+    passed = [word for option, word in pairwise(podman) if option == "--env"]
     assert passed == ["AWS_ENDPOINT_URL", "TORCHLIFT_DEVICE", "OMP_WAIT_POLICY"]
